@@ -1,0 +1,100 @@
+// One interface to run a schedule: real CPU, or a virtual clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/machine.h"
+#include "harness/plan.h"
+#include "harness/schedule.h"
+#include "harness/trace.h"
+
+namespace spillway {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Runs the next training step. Throws RunError when a check of values fails.
+  virtual Trace step() = 0;
+};
+
+// The two arenas of CPU runs: anonymous mappings, faulted in before the first step and reused (and
+// grown) by the runs that follow, so that variants of a sweep meet the same warm pages.
+class CpuMemory {
+ public:
+  CpuMemory();
+  ~CpuMemory();
+  // Maps and faults in at least so many bytes each. Throws RunError naming the bytes refused.
+  void reserve(int64_t device_bytes, int64_t host_bytes);
+  std::byte* device() const;
+  std::byte* host() const;
+  int64_t device_reserved() const;
+  int64_t host_reserved() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What one arena may take on this machine without --hbm or --host: the smaller of the cgroup's and
+// /proc/meminfo's available memory, less 2 GiB.
+int64_t available_memory_bytes();
+
+struct CpuOptions {
+  int threads = 0;                      // 0: usable_cpus()
+  double link_bytes_per_second = 0;     // pacing of each copy lane; 0 = as fast as memcpy goes
+  double slow_copy = 1;                 // every copy takes this many times as long (tests)
+  uint64_t seed = 0;
+  // Fill allocated and released tensors with NaN, and watch redzones: bytes outside live tensors.
+  bool poison = false;
+};
+
+// Executes for real. Values live in one device arena and one host arena of the plan's sizes,
+// allocated and faulted in before the first step. The schedule and plan must outlive it.
+class CpuExecutor : public Executor {
+ public:
+  // `memory` may be shared with executors that ran before; null makes its own. Persistent tensors
+  // are filled anew (Tensor::init, seed), so every executor starts from the same step 0.
+  CpuExecutor(const Schedule& schedule, const Plan& plan, const CpuOptions& options,
+              std::shared_ptr<CpuMemory> memory = nullptr);
+  ~CpuExecutor() override;
+  Trace step() override;
+
+  // Digest over the bits of all gradients (role gradient, in tensor order) as they are now: 16 hex
+  // digits of a 64-bit hash.
+  std::string gradient_digest() const;
+  // Raw access to a persistent tensor, for tests and goldens. Size must be exact.
+  std::vector<std::byte> read(TensorId tensor) const;
+  void write(TensorId tensor, const std::vector<std::byte>& bytes);
+  int64_t host_bytes_reserved() const;  // as mapped
+  // Generation stamps that did not match when a slot was reloaded (0 in an intact run).
+  int64_t stale_reloads() const;
+  // Fills the whole device arena with a byte pattern; highest byte that differs from it afterwards.
+  void fill_arena(std::byte pattern);
+  int64_t highest_changed_byte(std::byte pattern) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct SimOptions {
+  double matmul_efficiency = 0;  // of peak; 0: the machine's own figure
+  bool free_transfers = false;       // host copies take no time (for --link match)
+  double link_bytes_per_second = 0;  // both directions; 0: the machine's figures
+};
+
+// Computes nothing: advances a virtual clock by the machine's figures. Contention between lanes is
+// modelled (feasibility.md 2).
+std::unique_ptr<Executor> make_sim_executor(const Schedule& schedule, const Machine& machine,
+                                            const SimOptions& options);
+
+// Seconds one op takes alone on this machine; the same model gives schedulers their latencies.
+double op_seconds(const Program& program, const Op& op, const Machine& machine,
+                  const SimOptions& options);
+
+}  // namespace spillway

@@ -1,0 +1,32 @@
+// A machine as figures, each with its source. Read from JSON; SI units.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/program.h"
+
+namespace spillway {
+
+struct Figure {
+  double value = 0;
+  std::string source;
+  bool assumed = false;  // no measurement or publication was found
+};
+
+// Figures are looked up by name so that a machine is one JSON file and no code.
+// `figure("hbm_bytes")` throws InputError naming file and key when it is absent.
+struct Machine {
+  std::string name;
+  std::string file;  // for messages
+  std::map<std::string, Figure> figures;
+
+  double figure(const std::string& key) const;
+};
+
+// Parses {"name": ..., "figures": {"key": {"value": n, "source": "...", "assumed": true}}}.
+// Throws InputError (file, key, found, expected) on anything else.
+Machine parse_machine(const std::string& json_text, const std::string& file);
+
+}  // namespace spillway

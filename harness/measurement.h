@@ -1,0 +1,48 @@
+// From traces to figures, as pure functions. No clocks here, no printing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/schedule.h"
+#include "harness/trace.h"
+
+namespace spillway {
+
+struct Statistics {
+  double median = 0, min = 0, max = 0;
+  int64_t n = 0;
+};
+// The median of an even number of values is the mean of the middle two. values must not be empty.
+Statistics statistics_of(std::vector<double> values);
+
+// How the compute lane spent one step.
+struct LaneTimes {
+  double busy = 0;     // inside ops
+  double waiting = 0;  // for another lane
+  double idle = 0;     // neither
+};
+LaneTimes compute_lane_times(const Trace& trace);
+
+// One activation name in one direction, over one step.
+struct Transfer {
+  std::string name;
+  Lane direction = Lane::d2h;
+  int64_t bytes = 0;
+  double seconds = 0;          // copy-lane busy time
+  double exposed_seconds = 0;  // of it, while the compute lane stood waiting for this lane
+};
+// A wait of the compute lane is charged to the copies that ran on the awaited lane meanwhile; what
+// is left of it (queueing, wake-up) to the copy that was awaited. Sorted by name, then direction.
+std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace);
+
+// Bytes the schedule plans to move in a step on one lane.
+int64_t planned_bytes(const Schedule& schedule, Lane lane);
+
+// Seconds of compute-lane op time per op kind, in order of first appearance.
+std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule, const Trace& trace);
+
+// Wall seconds of segment `segment`: from its first compute-lane span to its last.
+double segment_seconds(const Trace& trace, int segment);
+
+}  // namespace spillway

@@ -1,0 +1,192 @@
+// Seconds and demands of one op, from the figures of a machine. Formulas only, no constants: each
+// is stated where it is used, its figures are explained in the machine file.
+
+#include <algorithm>
+#include <span>
+
+#include "harness/error.h"
+#include "harness/ops.h"
+#include "harness/sim_demand.h"
+
+namespace spillway {
+namespace {
+
+// The op under way and where its figures come from.
+struct Context {
+  const Program& program;
+  const Op& op;
+  const Machine& machine;
+  const SimOptions& options;
+  OpCost cost;
+
+  double figure(const std::string& key) const { return machine.figure(key); }
+};
+
+// FLOP/s of a matrix product: efficiency x ratio of the precision x its peak.
+double matmul_rate(const Context& c, Precision precision) {
+  const double own = c.options.matmul_efficiency;
+  const double efficiency = own > 0 ? own : c.figure("matmul_efficiency");
+  const std::string name = name_of(precision);
+  return efficiency * c.figure("matmul_ratio_" + name) * c.figure("matmul_peak_" + name);
+}
+
+double hbm_rate(const Context& c) { return c.figure("hbm_bandwidth") * c.figure("hbm_efficiency"); }
+
+// A kernel that streams `bytes` through device memory: all of its usable bandwidth.
+Demand streaming(const Context& c, double bytes) {
+  Demand demand;
+  demand.seconds = bytes / hbm_rate(c) + c.figure("launch_seconds");
+  demand[Resource::cores] = 1;
+  demand[Resource::hbm] = 1;
+  return demand;
+}
+
+Demand arithmetic(const Context& c, double seconds) {
+  Demand demand;
+  demand.seconds = seconds + c.figure("launch_seconds");
+  demand[Resource::cores] = 1;
+  demand[Resource::hbm] = c.figure("matmul_hbm_share");
+  return demand;
+}
+
+// One after the other, as one op.
+Demand both(const Demand& a, const Demand& b) {
+  Demand sum;
+  sum.seconds = a.seconds + b.seconds;
+  if (sum.seconds == 0) return sum;
+  for (size_t i = 0; i < resource_count; ++i)
+    sum.share[i] = (a.seconds * a.share[i] + b.seconds * b.share[i]) / sum.seconds;
+  return sum;
+}
+
+// Whether operand i of a matmul is summed over its first axis (its rows) rather than its last.
+bool sums_rows(const Op& op, size_t i) {
+  return i == 0 ? op.attributes.transpose_a : !op.attributes.transpose_b;
+}
+
+// The ops before `op` in its body; none when it stands in no body of the program.
+std::span<const Op> earlier_ops(const Program& program, const Op& op) {
+  for (const Segment& segment : program.segments)
+    for (size_t i = 0; i < segment.ops.size(); ++i)
+      if (&segment.ops[i] == &op) return {segment.ops.data(), i};
+  return {};
+}
+
+// Whether a matmul earlier in the body has quantised operand i of this one. Blocks that share a
+// scale lie along the summed axis, so each of the two axes needs a quantised copy of its own: a
+// layer's weight is quantised once in forward and twice in backward.
+bool quantised_before(std::span<const Op> earlier, const Op& op, size_t i) {
+  for (const Op& other : earlier) {
+    if (other.kind != OpKind::matmul) continue;
+    if (other.attributes.precision != op.attributes.precision) continue;
+    for (size_t j = 0; j < other.inputs.size(); ++j)
+      if (other.inputs[j] == op.inputs[i] && sums_rows(other, j) == sums_rows(op, i)) return true;
+  }
+  return false;
+}
+
+// Narrow formats: a pass over the operands, activations and gathered weights alike, comes before
+// the product. Bytes: those of the operands in the program's dtype x the figure.
+Demand matmul_demand(const Context& c) {
+  const Precision precision = c.op.attributes.precision;
+  const Demand product = arithmetic(c, c.cost.matmul_flops / matmul_rate(c, precision));
+  if (precision != Precision::fp8 && precision != Precision::nvfp4) return product;
+  const std::span<const Op> earlier = earlier_ops(c.program, c.op);
+  double bytes = 0;
+  for (size_t i = 0; i < c.op.inputs.size(); ++i)
+    if (!quantised_before(earlier, c.op, i))
+      bytes += static_cast<double>(range_of(c.program, c.op.inputs[i], 0).size);
+  if (bytes == 0) return product;
+  const std::string key = std::string("quantisation_bytes_") + name_of(precision);
+  return both(streaming(c, bytes * c.figure(key)), product);
+}
+
+// The kernel runs in the program's own precision; the tiled backward repeats one product.
+Demand attention_demand(const Context& c) {
+  const bool backward = c.op.kind == OpKind::attention_backward;
+  const bool fp32 = c.op.attributes.precision == Precision::fp32;
+  const double ratio = c.figure(backward ? "attention_ratio_backward" : "attention_ratio_forward");
+  const double flops = c.cost.attention_flops + c.cost.attention_extra_flops;
+  const double rate = ratio * matmul_rate(c, fp32 ? Precision::fp32 : Precision::bf16);
+  return arithmetic(c, flops / rate);
+}
+
+// A ring over n devices moves D (n-1)/n bytes through each; between fabric domains of m devices the
+// same bytes cross m network cards. The slower of the two decides.
+Demand collective_demand(const Context& c) {
+  const double devices = static_cast<double>(c.op.attributes.devices);
+  if (devices <= 1) return {};
+  const double domain = std::min(devices, c.figure("gpus_per_domain"));
+  const double bytes = c.cost.group_bytes * (devices - 1) / devices;
+  const double fabric = c.figure("nvlink_bandwidth") * c.figure("nvlink_efficiency");
+  const double network = c.figure("nic_bandwidth") * c.figure("nic_efficiency");
+  const bool one_domain = domain == devices;
+  const double network_bytes = one_domain ? 0 : bytes / domain;
+
+  Demand demand;
+  demand.seconds =
+      std::max(bytes / fabric, network_bytes / network) + c.figure("collective_latency");
+  if (demand.seconds == 0) return demand;
+  demand[Resource::cores] = c.figure("collective_sm_share");
+  demand[Resource::hbm] = c.figure("collective_hbm_bytes") * bytes / demand.seconds / hbm_rate(c);
+  // A link rate given for a run is for its copies alone.
+  if (one_domain || c.options.link_bytes_per_second > 0) return demand;
+  const double on_link = c.figure("nic_on_host_link") * network_bytes / demand.seconds;
+  demand[Resource::link_out] = on_link / c.figure("link_d2h_all");
+  demand[Resource::link_in] = on_link / c.figure("link_h2d_all");
+  return demand;
+}
+
+// The rate of a device that copies alone, or of all devices copying at once.
+Demand host_copy_demand(const Context& c) {
+  Demand demand;
+  if (c.options.free_transfers) return demand;
+  const bool out = c.op.kind == OpKind::copy_d2h;
+  double rate = c.options.link_bytes_per_second;
+  if (rate <= 0)
+    rate = c.figure(std::string(out ? "link_d2h" : "link_h2d") +
+                    (c.program.devices > 1 ? "_all" : ""));
+  demand.seconds = c.cost.link_bytes / rate;
+  demand[out ? Resource::link_out : Resource::link_in] = 1;
+  demand[Resource::hbm] = c.figure("copy_hbm_bytes") * rate / hbm_rate(c);
+  return demand;
+}
+
+Demand device_copy_demand(const Context& c) {
+  const double rate = c.figure("hbm_bandwidth") * c.figure("d2d_hbm_share");
+  Demand demand = streaming(c, c.cost.bytes);
+  demand.seconds = c.cost.bytes / rate + c.figure("launch_seconds");
+  demand[Resource::hbm] = std::min(1.0, rate / hbm_rate(c));
+  return demand;
+}
+
+}  // namespace
+
+Demand demand_of(const Program& program, const Op& op, const Machine& machine,
+                 const SimOptions& options) {
+  const Context context{program, op, machine, options, info(op.kind).cost(program, op)};
+  switch (op.kind) {
+    case OpKind::matmul:
+      return matmul_demand(context);
+    case OpKind::attention:
+    case OpKind::attention_backward:
+      return attention_demand(context);
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+      return collective_demand(context);
+    case OpKind::copy_d2h:
+    case OpKind::copy_h2d:
+      return host_copy_demand(context);
+    case OpKind::copy_d2d:
+      return device_copy_demand(context);
+    default:  // everything else is bound by device memory
+      return streaming(context, context.cost.bytes);
+  }
+}
+
+double op_seconds(const Program& program, const Op& op, const Machine& machine,
+                  const SimOptions& options) {
+  return demand_of(program, op, machine, options).seconds;
+}
+
+}  // namespace spillway

@@ -1,0 +1,54 @@
+// Matrix products: how they are computed here, and the parts that matmul.cpp chooses from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "harness/ops.h"
+#include "harness/thread_pool.h"
+
+namespace spillway {
+
+// onednn: the library's kernels, each worker single-threaded on its own tiles. portable: our own
+// fp32 register tiles, bf16 converted while packing. plain: three loops, to compare with.
+enum class MatmulPath : uint8_t { onednn, portable, plain };
+const char* name_of(MatmulPath path);
+
+// What matmuls of this precision use on this machine: "onednn", "portable" or "plain", with the
+// instruction set of our own kernels ("portable/avx2"). The environment variable SPILLWAY_MATMUL
+// (same words, without the set) forces a path; InputError if it names none or one that this machine
+// does not have. Precisions below bf16 compute in bf16.
+std::string matmul_path(Precision precision);
+
+// c[m,n] = A[m,k] B[k,n], row-major c. Element (i, p) of A is a[i * a_row + p * a_step], (p, j) of
+// B b[p * b_step + j * b_column]; one stride of each is 1. Strides in elements. a and b have one
+// dtype.
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  const void *a = nullptr, *b = nullptr;
+  void* c = nullptr;
+  int64_t a_row = 0, a_step = 0, b_step = 0, b_column = 0;
+  DType in = DType::f32, out = DType::f32;
+};
+
+// Tiles of c, the same for every thread count; k is never split between tiles.
+struct Tiling {
+  int64_t tile_m, tile_n, rows, columns;  // sizes; how many
+
+  int64_t count() const { return rows * columns; }
+};
+// At most `most_m` x `most_n`, smaller while there are fewer than 24 tiles, multiples of `multiple`
+// (rest at the end).
+Tiling tiling(int64_t m, int64_t n, int64_t most_m, int64_t most_n, int64_t multiple);
+// One tile as a product of its own.
+Product tile_of(const Product& whole, const Tiling& tiles, int64_t index);
+
+void product_plain(const Product& product, ThreadPool& pool);
+void product_portable(const Product& product, ThreadPool& pool);
+
+// Whether the library computes products of this dtype here and gets small ones right (tried once a
+// process; a wrong result is reported on stderr).
+bool onednn_usable(DType in);
+void product_onednn(const Product& product, ThreadPool& pool);
+
+}  // namespace spillway

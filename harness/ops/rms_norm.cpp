@@ -1,0 +1,133 @@
+// rms_norm: y = x / sqrt(mean(x^2) + epsilon) * w, row by row.
+//   rms_norm          {x[T,D], w[D]} -> {y[T,D]}
+//   rms_norm_backward {x[T,D], w[D], dy[T,D], (residual[T,D])} -> {dx[T,D], dw[D]}
+// dx = residual + gradient, and may be the residual's own tensor. The root is computed again from
+// x.
+#include <cmath>
+#include <vector>
+
+#include "harness/ops/all.h"
+#include "harness/ops/floats.h"
+#include "harness/ops/operands.h"
+
+namespace spillway {
+namespace {
+
+std::string check_forward(const Program& program, const Op& op) {
+  return match(program, op, "x[T,D]:x w[D]:float -> y[T,D]:x").error;
+}
+
+std::string check_backward(const Program& program, const Op& op) {
+  return match(program, op,
+               "x[T,D]:x w[D]:float dy[T,D]:x (residual[T,D]:x) -> dx[T,D]:x dw[D]:float")
+      .error;
+}
+
+OpCost cost_norm(const Program& program, const Op& op) {
+  return {.bytes = touched_bytes(program, op)};
+}
+
+struct Size {
+  int64_t rows, width;
+  float epsilon;
+};
+
+Size size_of(const OpCall& call) {
+  return {call.inputs[0].shape[0], call.inputs[0].shape[1],
+          static_cast<float>(call.op->attributes.epsilon)};
+}
+
+// 1 / sqrt(mean(x^2) + epsilon) of one row.
+template <class I>
+SPILLWAY_INLINE float inverse_rms(const float* x, const Size& size, I isa) {
+  return 1.f /
+         std::sqrt(dot(size.width, x, x, isa) / static_cast<float>(size.width) + size.epsilon);
+}
+
+void run_forward(const OpCall& call, ThreadPool& pool) {
+  const Size size = size_of(call);
+  for_blocks(pool, size.rows, rows_per_block(size.width), [&](int64_t first, int64_t count) {
+    simd([&](auto isa) SPILLWAY_SIMD {
+      float *x = row_scratch(0, size.width), *w = row_scratch(1, size.width);
+      load(call.inputs[1], 0, size.width, w);
+      for (int64_t t = first; t < first + count; ++t) {
+        load(call.inputs[0], t * size.width, size.width, x);
+        const float r = inverse_rms(x, size, isa);
+        for (int64_t d = 0; d < size.width; ++d)
+          x[d] = x[d] * r * w[d];
+        store(call.outputs[0], t * size.width, size.width, x);
+      }
+    });
+  });
+}
+
+// With r the inverse root and g = dy * w:  dx = r (g - x r^2 mean(g x)),  dw += dy x r.
+template <class I>
+SPILLWAY_INLINE void backward_row(const OpCall& call, const Size& size, int64_t t, const float* w,
+                                  float* dw, I isa) {
+  const int64_t width = size.width;
+  float *x = row_scratch(1, width), *g = row_scratch(2, width), *residual = row_scratch(3, width);
+  load(call.inputs[0], t * width, width, x);
+  load(call.inputs[2], t * width, width, g);
+  const float r = inverse_rms(x, size, isa);
+  for (int64_t d = 0; d < width; ++d) {
+    dw[d] += g[d] * x[d] * r;
+    g[d] *= w[d];
+  }
+  const float mean = dot(width, g, x, isa) / static_cast<float>(width);
+  const float along_x = r * r * r * mean;
+  if (call.inputs.size() > 3) {
+    load(call.inputs[3], t * width, width, residual);
+    for (int64_t d = 0; d < width; ++d)
+      g[d] = residual[d] + (r * g[d] - along_x * x[d]);
+  } else {
+    for (int64_t d = 0; d < width; ++d)
+      g[d] = r * g[d] - along_x * x[d];
+  }
+  store(call.outputs[0], t * width, width, g);
+}
+
+// Rows are cut into blocks by the shape alone; each has its own sum for dw, and the sums are added
+// in order.
+void run_backward(const OpCall& call, ThreadPool& pool) {
+  const Size size = size_of(call);
+  const int64_t most_blocks = 64;
+  const int64_t block =
+      std::max(rows_per_block(size.width), (size.rows + most_blocks - 1) / most_blocks);
+  const int64_t blocks = (size.rows + block - 1) / block, width = size.width;
+  std::vector<float> partial(static_cast<size_t>(blocks * width), 0.f);
+  for_blocks(pool, size.rows, block, [&](int64_t first, int64_t count) {
+    simd([&](auto isa) SPILLWAY_SIMD {
+      float* w = row_scratch(0, width);
+      load(call.inputs[1], 0, width, w);
+      float* dw = partial.data() + first / block * width;
+      for (int64_t t = first; t < first + count; ++t)
+        backward_row(call, size, t, w, dw, isa);
+    });
+  });
+  for_blocks(pool, width, chunk, [&](int64_t first, int64_t count) {
+    simd([&](auto) SPILLWAY_SIMD {
+      float sum[chunk] = {};
+      for (int64_t b = 0; b < blocks; ++b) {
+        const float* part = partial.data() + b * width + first;
+        for (int64_t d = 0; d < count; ++d)
+          sum[d] += part[d];
+      }
+      store(call.outputs[1], first, count, sum);
+    });
+  });
+}
+
+}  // namespace
+
+const OpInfo rms_norm_info = {OpKind::rms_norm, "rms_norm", Lane::compute, "y = x / rms(x) * w",
+                              check_forward,    cost_norm,  run_forward};
+const OpInfo rms_norm_backward_info = {OpKind::rms_norm_backward,
+                                       "rms_norm_backward",
+                                       Lane::compute,
+                                       "gradients of rms_norm, onto a residual",
+                                       check_backward,
+                                       cost_norm,
+                                       run_backward};
+
+}  // namespace spillway

@@ -1,0 +1,61 @@
+// Names, sizes and byte ranges of the IR's values. The rules a Program obeys are in verify.cpp.
+#include "harness/program.h"
+
+#include "harness/error.h"
+
+namespace spillway {
+
+int64_t bytes_of(DType dtype) { return dtype == DType::bf16 ? 2 : 4; }
+
+const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "f32";
+    case DType::bf16:
+      return "bf16";
+    case DType::i32:
+      return "i32";
+  }
+  return "?";
+}
+
+const char* name_of(Role role) {
+  static constexpr const char* names[role_count] = {"parameters", "gradients",   "optimizer",
+                                                    "kept",       "in_flight",   "gathered_weights",
+                                                    "logits",     "activations", "workspace"};
+  return names[static_cast<size_t>(role)];
+}
+
+const char* name_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp8:
+      return "fp8";
+    case Precision::nvfp4:
+      return "nvfp4";
+  }
+  return "?";
+}
+
+int64_t elements_of(const Shape& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape)
+    elements *= extent;
+  return elements;
+}
+
+ByteRange range_of(const Program& program, const Operand& operand, int64_t iteration) {
+  const Tensor& tensor = program.at(operand.tensor);
+  if (operand.index.whole) return {0, tensor.bytes()};
+  int64_t slice = operand.index.stride * iteration + operand.index.offset;
+  // A rotated prefetch or drain may name slot -1: the remainder is taken non-negative.
+  if (tensor.ring) slice = (slice % tensor.slices + tensor.slices) % tensor.slices;
+  check(slice >= 0 && slice < tensor.slices, "slice ", slice, " of tensor ", tensor.name, " with ",
+        tensor.slices, " slices");
+  return {slice * tensor.slice_bytes(), tensor.slice_bytes()};
+}
+
+}  // namespace spillway

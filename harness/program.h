@@ -1,0 +1,200 @@
+// A training step as a value: named tensors and ops over them, in segments.
+// Nothing here runs, schedules or places anything; passes rewrite a Program and executors run it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spillway {
+
+enum class DType : uint8_t { f32, bf16, i32 };
+int64_t bytes_of(DType dtype);
+const char* name_of(DType dtype);
+
+enum class Space : uint8_t { device, host };
+
+// What the bytes are for; the rows of `peak_hbm_by_role`.
+enum class Role : uint8_t {
+  parameter,        // weights: fp32 (or what --state-bytes says) and the bf16 copy beside them
+  gradient,         // reduced weight gradients, persistent
+  optimizer,        // Adam's m and v
+  kept,             // activations saved on the device from forward to backward (stacked residuals)
+  in_flight,        // buffers a host copy reads or writes (source or landing place), rings included
+  gathered_weight,  // full weights after an all-gather, full gradients before a reduce-scatter
+  logits,
+  activation,       // everything else a body computes
+  workspace,
+};
+inline constexpr int role_count = 9;
+const char* name_of(Role role);  // plural as in JSON: "parameters", "gradients", ...
+
+// How long a tensor lives.
+enum class Extent : uint8_t {
+  persistent,  // before the first step to after the last one
+  step,        // from the first segment that touches it to the last one
+  local,       // inside one iteration of one segment body
+};
+
+// How a persistent tensor is filled before step 0.
+enum class Init : uint8_t { none, zero, one, normal, tokens, targets };
+
+using Shape = std::vector<int64_t>;
+int64_t elements_of(const Shape& shape);
+
+using TensorId = int32_t;
+inline constexpr TensorId no_tensor = -1;
+
+// Memory is `slices` contiguous slices of `shape`, no padding between them. A plain tensor has one
+// slice; a stacked tensor has one per layer; a ring has k slots used in turn.
+struct Tensor {
+  std::string name;
+  Shape shape;  // of one slice
+  DType dtype = DType::f32;
+  Role role = Role::activation;
+  Extent extent = Extent::local;
+  Space space = Space::device;
+  int64_t slices = 1;
+  bool ring = false;  // slice numbers are taken modulo `slices`
+  // MaxText names of this value (mechanisms.md 1.3); several names for one tensor store it once.
+  std::vector<std::string> activations;
+  Init init = Init::none;
+  double init_scale = 0;  // standard deviation for Init::normal; vocabulary for tokens, targets
+  TensorId init_from = no_tensor;  // filled by converting this tensor (a compute copy of a weight)
+
+  int64_t slice_elements() const { return elements_of(shape); }
+  int64_t slice_bytes() const { return slice_elements() * bytes_of(dtype); }
+  int64_t bytes() const { return slices * slice_bytes(); }
+};
+
+// Which slice an operand means in iteration i of its segment: all of the tensor, or slice
+// stride * i + offset (modulo `slices` in a ring).
+struct Index {
+  bool whole = true;
+  int64_t stride = 0;
+  int64_t offset = 0;
+
+  static Index all() { return {}; }
+  static Index at(int64_t stride, int64_t offset) { return {false, stride, offset}; }
+  friend bool operator==(const Index&, const Index&) = default;
+};
+
+struct Operand {
+  TensorId tensor = no_tensor;
+  Index index;
+  friend bool operator==(const Operand&, const Operand&) = default;
+};
+
+enum class OpKind : uint8_t {
+  embed,
+  embed_backward,
+  rms_norm,
+  rms_norm_backward,
+  matmul,
+  rope,
+  rope_backward,
+  attention,
+  attention_backward,
+  add,
+  swiglu,
+  swiglu_backward,
+  cross_entropy,
+  adamw,
+  slice_cast,      // one layer of a stacked shard, converted to the compute dtype
+  all_gather,      // shard -> full, over all devices
+  reduce_scatter,  // full gradient -> this device's shard (sum over devices)
+  write_slice,     // shard of a gradient into the stacked gradient, converted to its dtype
+  copy_d2h,
+  copy_h2d,
+  copy_d2d,
+};
+inline constexpr int op_kind_count = 21;
+
+// Number format a matmul runs in; the tensors stay in the program's dtype.
+enum class Precision : uint8_t { fp32, bf16, fp8, nvfp4 };
+const char* name_of(Precision precision);
+
+// Rotary embedding as a config states it. factor 1 means no scaling.
+struct Rope {
+  double theta = 10000;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position = 8192;
+  friend bool operator==(const Rope&, const Rope&) = default;
+};
+
+// What an op needs beyond its operands. Each op's file says which fields it reads.
+struct Attributes {
+  int64_t batch = 0, seq = 0;  // rows of activations are batch * seq, row = b * seq + s
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  bool transpose_a = false, transpose_b = false;  // matmul: a is [k, m], b is [n, k]
+  Precision precision = Precision::bf16;          // matmul, attention
+  double epsilon = 0;                             // rms_norm
+  Rope rope;
+  double learning_rate = 0, beta1 = 0, beta2 = 0, adam_epsilon = 0, weight_decay = 0;  // adamw
+  int64_t devices = 1;       // collectives: size of the group
+  std::string activation;    // host copies: the policy's name of what is moved
+  friend bool operator==(const Attributes&, const Attributes&) = default;
+};
+
+// Operands are read-only inputs and written outputs. A tensor in both is updated in place.
+// Outputs are written entirely. The order of operands is stated in the op's own file.
+struct Op {
+  OpKind kind = OpKind::add;
+  std::string name;  // unique in its segment
+  std::vector<Operand> inputs, outputs;
+  Attributes attributes;
+};
+
+enum class Pass : uint8_t { forward, backward, other };
+
+// A body run `trips` times. The ops in their order define the meaning (sequential semantics);
+// a scheduler may reorder what does not conflict.
+struct Segment {
+  std::string name;
+  Pass pass = Pass::other;
+  int64_t trips = 1;
+  // backward of a scanned stack: the forward segment whose values it reads. Iteration i of this
+  // segment belongs to iteration trips - 1 - i of that one. -1 otherwise.
+  int forward_segment = -1;
+  std::vector<Op> ops;
+};
+
+struct Program {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<Segment> segments;
+  int64_t devices = 1;
+  int64_t batch = 0, seq = 0;  // per device
+  TensorId loss = no_tensor;   // f32, one element, mean over the tokens of this device
+
+  const Tensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  Tensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
+  TensorId add(Tensor tensor) {
+    tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(tensors.size()) - 1;
+  }
+};
+
+// First byte (relative to the tensor) and number of bytes of an operand in iteration i.
+struct ByteRange {
+  int64_t begin = 0, size = 0;
+};
+ByteRange range_of(const Program& program, const Operand& operand, int64_t iteration);
+
+// How far a Program has come; verify() asks more of later stages.
+enum class Stage : uint8_t {
+  built,     // the backward may read forward-local values of its own layer: no policy chosen yet
+  complete,  // every local tensor is produced in the body that reads it
+};
+
+// Checks every rule of a well-formed Program (unique names, shapes each op accepts, slices in
+// range for every iteration, locals written before read and used in one segment only, spaces legal
+// for each op). Throws std::logic_error naming segment, op and operand: a broken Program is our bug.
+void verify(const Program& program, Stage stage);
+
+// A readable listing: one line a tensor, one line an op.
+std::string dump(const Program& program);
+
+}  // namespace spillway

@@ -1,0 +1,35 @@
+// What happened: spans on lanes, the same from every executor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/ops.h"
+
+namespace spillway {
+
+enum class SpanKind : uint8_t {
+  op,    // from the start of a kernel to the end of its last thread; a copy: its bytes moving
+  wait,  // the lane stood still for another lane
+};
+
+struct Span {
+  SpanKind kind = SpanKind::op;
+  Lane lane = Lane::compute;
+  Lane on = Lane::compute;  // wait: the lane waited for
+  int32_t segment = 0;
+  int32_t op = 0;           // index into Segment::ops; wait: the op that was waited for
+  int64_t iteration = 0;
+  double begin = 0, end = 0;  // seconds since the step began
+};
+
+// One step.
+struct Trace {
+  double seconds = 0;
+  std::vector<Span> spans;
+  int64_t bytes_moved[lane_count] = {};  // counted by the copy lanes themselves
+  double loss = 0;                       // NaN where nothing was computed
+};
+
+}  // namespace spillway

@@ -1,0 +1,243 @@
+// Memory-minimising orders, as XLA's memory scheduler tries them: program order, depth-first, list.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "harness/error.h"
+#include "offload/order.h"
+
+namespace spillway {
+
+namespace {
+
+size_t at(int i) { return static_cast<size_t>(i); }
+
+bool moves_data_only(const Op& op) {
+  switch (op.kind) {
+    case OpKind::slice_cast:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::write_slice:
+    case OpKind::copy_d2h:
+    case OpKind::copy_h2d:
+    case OpKind::copy_d2d:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Ops that no compute op of this body depends on or feeds: rotated copies and collectives. They
+// keep their place at the top or the end of the body, whatever happens between.
+std::vector<bool> detached_ops(const BodyGraph& graph) {
+  std::vector<bool> attached(at(graph.size()), false);
+  std::vector<int> open;
+  const auto attach = [&](int op) {
+    if (attached[at(op)]) return;
+    attached[at(op)] = true;
+    open.push_back(op);
+  };
+  for (int i = 0; i < graph.size(); ++i) {
+    if (!moves_data_only(graph.op(i))) attach(i);
+  }
+  while (!open.empty()) {
+    const int op = open.back();
+    open.pop_back();
+    for (int other : graph.before[at(op)])
+      attach(other);
+    for (int other : graph.after[at(op)])
+      attach(other);
+  }
+  attached.flip();
+  return attached;
+}
+
+// XLA's DFS memory scheduler: operands with more extra users first, then those with larger inputs.
+class DepthFirst {
+ public:
+  explicit DepthFirst(const BodyGraph& graph)
+      : graph_(graph),
+        extra_users_(at(graph.size())),
+        bytes_(at(graph.size())),
+        seen_(at(graph.size())) {
+    for (int i = 0; i < graph.size(); ++i)
+      measure(i);
+  }
+
+  std::vector<int> order() {
+    for (int i = 0; i < graph_.size(); ++i) {
+      if (graph_.after[at(i)].empty()) visit(i);
+    }
+    return std::move(order_);
+  }
+
+ private:
+  void measure(int i) {  // ops come in program order: predecessors are measured already
+    const auto users = static_cast<int64_t>(graph_.after[at(i)].size());
+    extra_users_[at(i)] = std::max<int64_t>(users - 1, 0);
+    for (TensorId id : graph_.touches[at(i)])
+      bytes_[at(i)] += graph_.program.at(id).bytes();
+    for (int from : graph_.before[at(i)]) {
+      extra_users_[at(i)] += extra_users_[at(from)];
+      bytes_[at(i)] += bytes_[at(from)];
+      // Sums over paths grow exponentially in a deep body; beyond this they only rank.
+      bytes_[at(i)] = std::min(bytes_[at(i)], int64_t{1} << 60);
+      extra_users_[at(i)] = std::min(extra_users_[at(i)], int64_t{1} << 60);
+    }
+  }
+
+  void visit(int i) {
+    if (seen_[at(i)]) return;
+    seen_[at(i)] = true;
+    std::vector<int> operands = graph_.before[at(i)];
+    std::stable_sort(operands.begin(), operands.end(), [&](int a, int b) {
+      if (extra_users_[at(a)] != extra_users_[at(b)])
+        return extra_users_[at(a)] > extra_users_[at(b)];
+      return bytes_[at(a)] > bytes_[at(b)];
+    });
+    for (int from : operands)
+      visit(from);
+    order_.push_back(i);
+  }
+
+  const BodyGraph& graph_;
+  std::vector<int64_t> extra_users_, bytes_;
+  std::vector<bool> seen_;
+  std::vector<int> order_;
+};
+
+// XLA's list memory scheduler: of the ready ops the one that frees most (frees less allocates).
+class Greedy {
+ public:
+  explicit Greedy(const BodyGraph& graph) : graph_(graph) {
+    for (int i = 0; i < graph.size(); ++i) {
+      waiting_.push_back(graph.before[at(i)].size());
+      if (waiting_.back() == 0) ready_.insert(i);
+      for (TensorId id : graph.touches[at(i)])
+        ++uses_[id];
+    }
+    total_ = uses_;
+  }
+
+  std::vector<int> order() {
+    std::vector<int> order;
+    while (!ready_.empty()) {
+      const int best = *std::max_element(ready_.begin(), ready_.end(), [&](int a, int b) {
+        return gain(a) < gain(b);  // of equals the first in program order
+      });
+      ready_.erase(best);
+      for (TensorId id : graph_.touches[at(best)])
+        --uses_[id];
+      for (int next : graph_.after[at(best)]) {
+        if (--waiting_[at(next)] == 0) ready_.insert(next);
+      }
+      order.push_back(best);
+    }
+    return order;
+  }
+
+ private:
+  int64_t gain(int i) const {
+    int64_t bytes = 0;
+    for (TensorId id : graph_.touches[at(i)]) {
+      if (uses_.at(id) == 1) bytes += graph_.program.at(id).bytes();
+      if (uses_.at(id) == total_.at(id)) bytes -= graph_.program.at(id).bytes();
+    }
+    return bytes;
+  }
+
+  const BodyGraph& graph_;
+  std::vector<size_t> waiting_;
+  std::set<int> ready_;
+  std::map<TensorId, int> uses_, total_;  // ops still to touch a tensor, ops in all
+};
+
+// A D2H right after its producer, an H2D right before its first reader.
+std::vector<int> settle_copies(const BodyGraph& graph, std::vector<int> ops) {
+  for (int copy = 0; copy < graph.size(); ++copy) {
+    const bool out = graph.op(copy).kind == OpKind::copy_d2h;
+    const std::vector<int>& anchors = out ? graph.before[at(copy)] : graph.after[at(copy)];
+    if (!is_host_copy(graph.op(copy)) || anchors.empty()) continue;
+    ops.erase(std::find(ops.begin(), ops.end(), copy));
+    const auto is_anchor = [&](int op) {
+      return std::find(anchors.begin(), anchors.end(), op) != anchors.end();
+    };
+    const auto place = out ? std::find_if(ops.rbegin(), ops.rend(), is_anchor).base()
+                           : std::find_if(ops.begin(), ops.end(), is_anchor);
+    ops.insert(place, copy);
+  }
+  return ops;
+}
+
+// Detached ops around an order of the others: those before the first compute op of the program stay
+// on top, the rest goes to the end.
+std::vector<int> with_detached(const BodyGraph& graph, const std::vector<int>& ops) {
+  const std::vector<bool> detached = detached_ops(graph);
+  std::vector<int> top, middle, end;
+  bool computes = false;
+  for (int op = 0; op < graph.size(); ++op) {
+    computes = computes || !moves_data_only(graph.op(op));
+    if (detached[at(op)]) (computes ? end : top).push_back(op);
+  }
+  for (int op : ops) {
+    if (!detached[at(op)]) middle.push_back(op);
+  }
+  top.insert(top.end(), middle.begin(), middle.end());
+  top.insert(top.end(), end.begin(), end.end());
+  return top;
+}
+
+}  // namespace
+
+BodyGraph graph_of(const Program& program, const Segment& segment) {
+  BodyGraph graph{program, segment, dependencies(program, segment), {}, {}};
+  graph.after.resize(graph.before.size());
+  for (int i = 0; i < graph.size(); ++i) {
+    for (int from : graph.before[at(i)])
+      graph.after[at(from)].push_back(i);
+    std::set<TensorId> local;
+    for (const auto* operands : {&graph.op(i).inputs, &graph.op(i).outputs}) {
+      for (const Operand& operand : *operands) {
+        if (program.at(operand.tensor).extent == Extent::local) local.insert(operand.tensor);
+      }
+    }
+    graph.touches.emplace_back(local.begin(), local.end());
+  }
+  return graph;
+}
+
+int64_t peak_bytes(const BodyGraph& graph, const std::vector<int>& ops) {
+  std::map<TensorId, size_t> first, last;
+  for (size_t k = 0; k < ops.size(); ++k) {
+    for (TensorId id : graph.touches[at(ops[k])]) {
+      first.emplace(id, k);
+      last[id] = k;
+    }
+  }
+  int64_t live = 0, peak = 0;
+  for (size_t k = 0; k < ops.size(); ++k) {
+    for (TensorId id : graph.touches[at(ops[k])]) {
+      if (first[id] == k) live += graph.program.at(id).bytes();
+    }
+    peak = std::max(peak, live);
+    for (TensorId id : graph.touches[at(ops[k])]) {
+      if (last[id] == k) live -= graph.program.at(id).bytes();
+    }
+  }
+  return peak;
+}
+
+std::vector<int> memory_order(const BodyGraph& graph) {
+  std::vector<int> program_order;
+  for (int i = 0; i < graph.size(); ++i)
+    program_order.push_back(i);
+  std::vector<int> best;
+  for (const std::vector<int>& candidate :
+       {program_order, DepthFirst(graph).order(), Greedy(graph).order()}) {
+    std::vector<int> ops = settle_copies(graph, with_detached(graph, candidate));
+    if (best.empty() || peak_bytes(graph, ops) < peak_bytes(graph, best)) best = std::move(ops);
+  }
+  return best;
+}
+
+}  // namespace spillway

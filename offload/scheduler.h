@@ -1,0 +1,38 @@
+// From a Program to one order per segment body: latency hiding off or on.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/schedule.h"
+
+namespace spillway {
+
+enum class CollectivesWithoutLhs : uint8_t { post, adjacent };
+
+struct SchedulerOptions {
+  bool lhs = true;
+  CollectivesWithoutLhs collectives_without_lhs = CollectivesWithoutLhs::post;
+  int64_t memory_limit = 0;  // device bytes for transients; 0 = none (the memory rule sleeps)
+  // Seconds an op takes alone; copies and collectives included.
+  std::function<double(const Program&, const Op&)> seconds;
+  std::vector<std::string> rules_off;  // comparison rules to skip; InputError for an unknown name
+};
+
+struct ScheduleResult {
+  Schedule schedule;
+  std::map<std::string, int64_t> rule_counts;  // LHS: how often each rule decided
+};
+
+// The comparison rules of LHS in XLA's order (mechanisms.md 3.6), as names.
+const std::vector<std::string>& lhs_rule_names();
+
+// Off: the order of lowest peak among program order, depth-first and greedy list order; a host
+// copy's done stands right after its start; collectives by option: `post` starts them just after
+// their last operand and waits just before the first reader (XLA's post-process), `adjacent` like
+// copies. On: bottom-up list scheduling, one body at a time.
+ScheduleResult schedule_program(Program program, const SchedulerOptions& options);
+
+}  // namespace spillway

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds and tests: release, then address and undefined-behaviour sanitizers. Stops at the first failure.
+#   scripts/test.sh [--tsan] [--aarch64]
+# --tsan     also the tests whose suite name starts with Threads, under the thread sanitizer
+# --aarch64  also a cross build for aarch64, its tests under qemu-user
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+presets=(release asan)
+setup=()
+for option in "$@"; do
+  case "$option" in
+    --tsan) presets+=(tsan) ;;
+    --aarch64) presets+=(aarch64); setup+=(--aarch64) ;;
+    *) echo "test.sh: unknown option '$option' (known: --tsan --aarch64)" >&2; exit 2 ;;
+  esac
+done
+
+scripts/setup.sh "${setup[@]}"
+for preset in "${presets[@]}"; do
+  echo "== $preset"
+  begin=$SECONDS
+  cmake --preset "$preset" > /dev/null
+  cmake --build --preset "$preset"
+  echo "== $preset: built in $((SECONDS - begin)) s"
+  ctest --preset "$preset"
+  echo "== $preset: built and tested in $((SECONDS - begin)) s"
+done

@@ -1,0 +1,60 @@
+# Tests, benchmarks and fuzz targets. One GoogleTest executable per room directory under tests/, named <room>_tests;
+# what several rooms' tests share is tests/support/ (library test_support). Tests whose suite name starts with `Threads`
+# are those that the thread sanitizer runs (CMakePresets.json, test preset `tsan`).
+include(GoogleTest)
+
+function(spillway_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} spillway_options GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+  # PRE_TEST: the executable lists its tests when ctest starts, so a cross build needs no emulator before that.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+endfunction()
+
+set(support "")
+file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.cpp)
+if(support_sources)
+  add_library(test_support STATIC ${support_sources})
+  target_link_libraries(test_support PUBLIC spillway_harness GTest::gmock)
+  target_compile_definitions(test_support PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+  set(support test_support)
+endif()
+
+set(offload_extra spillway_workloads)  # policies are tested on real workloads; only the tests know both siblings
+foreach(room IN ITEMS nvtx harness workloads offload reports sweeps)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS tests/${room}/*_test.cpp tests/${room}/support*.cpp)
+  if(sources)
+    spillway_test(${room}_tests SOURCES ${sources} LINKS ${support} spillway_${room} ${${room}_extra})
+  endif()
+endforeach()
+
+if(TARGET sweeps_tests)
+  # The command line is tested through the program itself, behind the emulator in a cross build.
+  set(command ${CMAKE_CROSSCOMPILING_EMULATOR} "$<TARGET_FILE:spillway>")
+  list(JOIN command "|" command)
+  target_compile_definitions(sweeps_tests PRIVATE "SPILLWAY_COMMAND=\"${command}\"")
+  add_dependencies(sweeps_tests spillway)
+endif()
+
+file(GLOB structure CONFIGURE_DEPENDS tests/structure_test.cpp)
+if(structure)
+  spillway_test(structure_test SOURCES ${structure})
+endif()
+
+file(GLOB bench_sources CONFIGURE_DEPENDS tests/bench/*.cpp)
+if(bench_sources AND benchmark_FOUND AND CMAKE_BUILD_TYPE STREQUAL "Release")  # times of other builds mean nothing
+  add_executable(spillway_bench ${bench_sources})
+  target_link_libraries(spillway_bench PRIVATE ${support} spillway_sweeps benchmark::benchmark_main)
+  target_compile_definitions(spillway_bench PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+endif()
+
+if(SPILLWAY_FUZZ)
+  file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/*.cpp)
+  foreach(source IN LISTS fuzz_sources)
+    get_filename_component(stem "${source}" NAME_WE)
+    add_executable(fuzz_${stem} "${source}")
+    target_link_libraries(fuzz_${stem} PRIVATE spillway_sweeps)
+    target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
+  endforeach()
+endif()

@@ -1,0 +1,89 @@
+// spillway run: one point, executed or simulated.
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "harness/error.h"
+#include "sweeps/cli.h"
+#include "sweeps/link.h"
+#include "sweeps/run.h"
+
+namespace spillway {
+
+namespace {
+
+struct RunCommand {
+  Point point;
+  std::string json;
+};
+
+void print_number(const char* label, const nlohmann::json& value) {
+  if (!value.is_null()) std::printf("%-26s%.6g\n", label, value.get<double>());
+}
+
+void print_transfers(const nlohmann::json& transfers) {
+  if (transfers.is_null() || transfers.empty()) return;
+  std::printf("%-26s%-4s %14s %12s %12s\n", "transfer", "", "bytes", "seconds", "exposed");
+  for (const nlohmann::json& row : transfers)
+    std::printf("  %-24s%-4s %14lld %12.6f %12.6f\n", row["name"].get<std::string>().c_str(),
+                row["direction"].get<std::string>().c_str(), row["bytes"].get<long long>(),
+                row["seconds"].get<double>(), row["exposed_seconds"].get<double>());
+}
+
+void print_result(const nlohmann::json& result) {
+  std::printf("%-26s%s\n", "status", result["status"].get<std::string>().c_str());
+  if (result["reason"].is_string())
+    std::printf("%-26s%s\n", "reason", result["reason"].get<std::string>().c_str());
+  std::printf("%-26s%s\n", "kind", result["kind"].get<std::string>().c_str());
+  if (result["step_seconds"].is_object()) {
+    const nlohmann::json& step = result["step_seconds"];
+    std::printf("%-26s%.6f s median of %lld (%.6f to %.6f)\n", "step", step["median"].get<double>(),
+                step["n"].get<long long>(), step["min"].get<double>(), step["max"].get<double>());
+  }
+  print_number("TFLOPs/s/device", result["tflops_per_s_per_device"]);
+  print_number("  full-square count", result["tflops_per_s_per_device_full_attention"]);
+  print_number("tokens/s/device", result["tokens_per_s_per_device"]);
+  std::printf("%-26s%s\n", "peak HBM", bytes_text(result["peak_hbm_bytes"].get<double>()).c_str());
+  for (const auto& [role, bytes] : result["peak_hbm_by_role"].items())
+    if (bytes.get<double>() > 0)
+      std::printf("  %-24s%s\n", role.c_str(), bytes_text(bytes.get<double>()).c_str());
+  std::printf("%-26s%s\n", "host memory", bytes_text(result["host_bytes"].get<double>()).c_str());
+  print_number("exposed transfers, s", result["exposed_transfer_seconds"]);
+  print_transfers(result["transfers"]);
+  if (result["loss"].is_array() && !result["loss"].empty())
+    std::printf("%-26s%s to %s\n", "loss", result["loss"].front().dump().c_str(),
+                result["loss"].back().dump().c_str());
+  if (result["gradient_digest"].is_string())
+    std::printf("%-26s%s\n", "gradient digest", result["gradient_digest"].get<std::string>().c_str());
+}
+
+int execute(const RunCommand& command) {
+  verify_point(command.point);
+  Settings settings;
+  if (command.point.executor == ExecutorKind::cpu) settings.memory = std::make_shared<CpuMemory>();
+  if (!command.point.link.empty()) settings.link_bytes_per_second = resolve_link(command.point, settings);
+  const nlohmann::json result = run_point(command.point, settings);
+  for (const nlohmann::json& warning : result["warnings"])
+    std::cerr << "warning: " << warning.get<std::string>() << "\n";
+  std::cerr << result["policy_summary"]["text"].get<std::string>() << "\n";
+  if (command.json != "-") print_result(result);
+  if (!command.json.empty()) write_json(command.json, result);
+  return 0;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("run", "Run one point: for real (cpu) or predicted (sim)");
+  const auto state = std::make_shared<RunCommand>();
+  add_point_options(*command, state->point);
+  command->get_option("--model")->required();
+  command->add_option("--json", state->json, "write the result as one JSON object; - for stdout")
+      ->type_name("FILE|-");
+  command->footer(
+      "Example:\n  spillway run --model llama3.1-405b --executor sim --devices 128 --micro-batch 2 "
+      "--seq 8192 \\\n    --precision nvfp4 --policy qkv_proj_offloaded --pipeline-collectives on");
+  command->callback([state, &action] { action = [state] { return execute(*state); }; });
+}
+
+}  // namespace spillway

@@ -1,0 +1,56 @@
+// spillway sweep: runs or continues a sweep.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "harness/error.h"
+#include "reports/report.h"
+#include "sweeps/cli.h"
+#include "sweeps/runner.h"
+
+namespace spillway {
+
+namespace {
+
+struct SweepCommand {
+  std::string file, out;
+};
+
+// One line that overwrites itself on a terminal; nothing elsewhere.
+void show_progress(int64_t done, int64_t total, const std::string& next, double seconds_left) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[K[%lld/%lld] %s", static_cast<long long>(done + 1),
+               static_cast<long long>(total), next.c_str());
+  if (seconds_left >= 0) std::fprintf(stderr, ", about %.0f s left", seconds_left);
+  std::fflush(stderr);
+}
+
+int execute(const SweepCommand& command) {
+  const Sweep sweep = load_sweep(command.file);
+  const std::string& name = sweep.headers.front().name;
+  const std::string out = command.out.empty() ? "results/" + name : command.out;
+  Store store(out, name);
+  const int64_t failed = run_sweep(sweep, store, show_progress);
+  if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+  write_text("-", render_report(read_rows({out}), Format::md));
+  std::cerr << "results: " << out << "/results.jsonl\n";
+  if (failed > 0) std::cerr << failed << " of " << sweep.points.size() << " points failed\n";
+  return failed > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("sweep", "Run the points of a sweep file; continues what DIR holds");
+  const auto state = std::make_shared<SweepCommand>();
+  command->add_option("file", state->file, "a sweep file, or the name of a shipped sweep")
+      ->type_name("FILE.json")
+      ->required();
+  command->add_option("--out", state->out, "directory of the results [results/NAME]")->type_name("DIR");
+  command->footer("Example:\n  spillway sweep llama3.1-405b-published.json --out results/published");
+  command->callback([state, &action] { action = [state] { return execute(*state); }; });
+}
+
+}  // namespace spillway

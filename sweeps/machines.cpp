@@ -1,0 +1,38 @@
+// Shipped machine files by name, others by path.
+#include "sweeps/machines.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "harness/embedded.h"
+#include "harness/error.h"
+
+namespace spillway {
+
+namespace {
+
+std::string stem_of(std::string_view file) { return std::string(file.substr(0, file.rfind('.'))); }
+
+}  // namespace
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_machines()) names.push_back(stem_of(file.name));
+  return names;
+}
+
+Machine load_machine(const std::string& name_or_path) {
+  for (const EmbeddedFile& file : embedded_machines())
+    if (stem_of(file.name) == name_or_path)
+      return parse_machine(std::string(file.text), std::string(file.name));
+  std::ifstream in(name_or_path);
+  if (!in) {
+    std::string known;
+    for (const std::string& name : machine_names()) known += (known.empty() ? "" : ", ") + name;
+    throw InputError(text("machine '", name_or_path, "': neither a file that can be read nor one of ",
+                          known));
+  }
+  return parse_machine(std::string(std::istreambuf_iterator<char>(in), {}), name_or_path);
+}
+
+}  // namespace spillway

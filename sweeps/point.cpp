@@ -1,0 +1,219 @@
+// The options of a point, as one table.
+#include "sweeps/point.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "harness/error.h"
+#include "offload/policy.h"
+#include "sweeps/link.h"
+#include "sweeps/parse.h"
+
+namespace spillway {
+
+namespace {
+
+std::string on_off(bool on) { return on ? "on" : "off"; }
+
+std::string optional_text(const std::optional<int64_t>& value) {
+  return value ? std::to_string(*value) : "";
+}
+
+// Shortest text that reads back as the same number.
+std::string real_text(double value) {
+  char buffer[32];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return {buffer, result.ptr};
+}
+
+const char* name_of(ExecutorKind kind) {
+  switch (kind) {
+    case ExecutorKind::cpu: return "cpu";
+    case ExecutorKind::sim: return "sim";
+    case ExecutorKind::cuda: return "cuda";
+  }
+  return "?";
+}
+
+ExecutorKind parse_executor(const std::string& text) {
+  for (const ExecutorKind kind : {ExecutorKind::cpu, ExecutorKind::sim, ExecutorKind::cuda})
+    if (text == name_of(kind)) return kind;
+  bad_value("--executor", text, "cpu, sim or cuda");
+}
+
+Precision parse_precision(const std::string& option, const std::string& text) {
+  for (const Precision precision :
+       {Precision::fp32, Precision::bf16, Precision::fp8, Precision::nvfp4})
+    if (text == spillway::name_of(precision)) return precision;
+  bad_value(option, text, "fp32, bf16, fp8 or nvfp4");
+}
+
+std::string state_bytes_text(const StateBytes& bytes) {
+  return text(bytes.weight, ",", bytes.m, ",", bytes.v, ",", bytes.gradient);
+}
+
+StateBytes parse_state_bytes(const std::string& text) {
+  int64_t bytes[4];
+  std::stringstream parts(text);
+  std::string part;
+  int count = 0;
+  while (std::getline(parts, part, ',')) {
+    if (count == 4 || (part != "2" && part != "4")) count = 5;
+    if (count > 3) break;
+    bytes[count++] = part == "2" ? 2 : 4;
+  }
+  if (count != 4 || text.back() == ',')
+    bad_value("--state-bytes", text, "four numbers W,M,V,G, each 2 or 4, such as 4,4,4,4");
+  return {bytes[0], bytes[1], bytes[2], bytes[3]};
+}
+
+std::string parse_collectives(const std::string& text) {
+  if (text != "post" && text != "adjacent") bad_value("--lhs-off-collectives", text, "post or adjacent");
+  return text;
+}
+
+uint64_t parse_seed(const std::string& text) {
+  return static_cast<uint64_t>(parse_non_negative("--seed", text));
+}
+
+// Checks the spelling now; what it means is decided once per run or sweep.
+std::string parse_link(const std::string& text) {
+  parse_link_option(text);
+  return text;
+}
+
+std::string parse_policy_text(const std::string& text) {
+  parse_policy(text);
+  return text;
+}
+
+using P = Point;
+using S = const std::string&;
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> table = {
+      {"model", "NAME|config.json", "a shipped model, or a Hugging Face config.json",
+       [](const P& p) { return p.model; }, [](P& p, S s) { p.model = s; }},
+      {"executor", "cpu|sim|cuda", "run for real, or predict",
+       [](const P& p) { return std::string(name_of(p.executor)); },
+       [](P& p, S s) { p.executor = parse_executor(s); }},
+      {"machine", "NAME|FILE", "machine file of a simulation [gb200-nvl72]",
+       [](const P& p) { return p.machine; }, [](P& p, S s) { p.machine = s; }},
+      {"devices", "N", "devices, fully sharded (FSDP)",
+       [](const P& p) { return std::to_string(p.devices); },
+       [](P& p, S s) { p.devices = parse_positive("--devices", s); }},
+      {"micro-batch", "B", "sequences per device and step [1, a proxy's own]",
+       [](const P& p) { return optional_text(p.micro_batch); },
+       [](P& p, S s) { p.micro_batch = parse_positive("--micro-batch", s); }},
+      {"seq", "S", "tokens per sequence [4096, a proxy's own]",
+       [](const P& p) { return optional_text(p.seq); },
+       [](P& p, S s) { p.seq = parse_positive("--seq", s); }},
+      {"layers", "L", "run only so many layers [all]",
+       [](const P& p) { return optional_text(p.layers); },
+       [](P& p, S s) { p.layers = parse_positive("--layers", s); }},
+      {"policy", "PRESET|name=fate,...", "fate of each named activation: device, offload or remat",
+       [](const P& p) { return p.policy; }, [](P& p, S s) { p.policy = parse_policy_text(s); }},
+      {"lhs", "on|off", "latency hiding scheduler", [](const P& p) { return on_off(p.lhs); },
+       [](P& p, S s) { p.lhs = parse_on_off("--lhs", s); }},
+      {"pipeline", "on|off", "host copies one iteration away from their compute",
+       [](const P& p) { return on_off(p.pipeline); },
+       [](P& p, S s) { p.pipeline = parse_on_off("--pipeline", s); }},
+      {"pipeline-collectives", "on|off", "weight gathers and gradient reduce-scatters likewise",
+       [](const P& p) { return on_off(p.pipeline_collectives); },
+       [](P& p, S s) { p.pipeline_collectives = parse_on_off("--pipeline-collectives", s); }},
+      {"rotation-copies", "on|off", "device-to-device copies of XLA's loop rotation, not rings",
+       [](const P& p) { return on_off(p.rotation_copies); },
+       [](P& p, S s) { p.rotation_copies = parse_on_off("--rotation-copies", s); }},
+      {"lhs-off-collectives", "post|adjacent", "collectives without LHS: XLA's post-process, or blocking",
+       [](const P& p) { return p.lhs_off_collectives; },
+       [](P& p, S s) { p.lhs_off_collectives = parse_collectives(s); }},
+      {"precision", "fp32|bf16|fp8|nvfp4", "number format of MLP matmuls",
+       [](const P& p) { return std::string(spillway::name_of(p.precision)); },
+       [](P& p, S s) { p.precision = parse_precision("--precision", s); }},
+      {"projection-precision", "bf16|fp8|nvfp4", "attention projections under fp8 and nvfp4",
+       [](const P& p) { return std::string(spillway::name_of(p.projection_precision)); },
+       [](P& p, S s) { p.projection_precision = parse_precision("--projection-precision", s); }},
+      {"state-bytes", "W,M,V,G", "bytes of weight, m, v, gradient per parameter",
+       [](const P& p) { return state_bytes_text(p.state_bytes); },
+       [](P& p, S s) { p.state_bytes = parse_state_bytes(s); }},
+      {"steps", "N", "steps in all", [](const P& p) { return std::to_string(p.steps); },
+       [](P& p, S s) { p.steps = parse_positive("--steps", s); }},
+      {"warmup", "N", "of these, untimed", [](const P& p) { return std::to_string(p.warmup); },
+       [](P& p, S s) { p.warmup = parse_non_negative("--warmup", s); }},
+      {"hbm", "BYTES|nGiB", "device capacity [the machine's]",
+       [](const P& p) { return optional_text(p.hbm_bytes); },
+       [](P& p, S s) { p.hbm_bytes = parse_bytes("--hbm", s); }},
+      {"host", "BYTES|nGiB", "host capacity [the machine's]",
+       [](const P& p) { return optional_text(p.host_bytes); },
+       [](P& p, S s) { p.host_bytes = parse_bytes("--host", s); }},
+      {"link", "GB/s|match:MACHINE[/K]", "rate of each copy lane; match: the published ratio of transfer "
+       "to layer time", [](const P& p) { return p.link; }, [](P& p, S s) { p.link = parse_link(s); }},
+      {"slow-copy", "FACTOR", "every copy takes so many times as long (for tests)",
+       [](const P& p) { return real_text(p.slow_copy); },
+       [](P& p, S s) { p.slow_copy = parse_positive_real("--slow-copy", s); }},
+      {"poison", "on|off", "fill freed and unwritten bytes with NaN, watch redzones (for tests)",
+       [](const P& p) { return on_off(p.poison); },
+       [](P& p, S s) { p.poison = parse_on_off("--poison", s); }, true},
+      {"seed", "K", "of weights and tokens", [](const P& p) { return std::to_string(p.seed); },
+       [](P& p, S s) { p.seed = parse_seed(s); }},
+  };
+  return table;
+}
+
+void verify_point(const Point& point) {
+  if (point.model.empty()) throw InputError("--model: found nothing, expected a model");
+  if (point.warmup >= point.steps)
+    throw InputError(text("--warmup: found ", point.warmup, " of --steps ", point.steps,
+                          ", expected fewer warm-up steps than steps"));
+}
+
+namespace {
+
+std::string key_of(const Field& field) {
+  std::string key = field.name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+std::string text_of(const nlohmann::json& value, const std::string& where, const std::string& key) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return on_off(value.get<bool>());
+  if (value.is_number()) return value.dump();
+  throw InputError(text(where, ": ", key, ": found ", value.dump(), ", expected a text, a number or true/false"));
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Point& point) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const Field& field : fields())
+    if (const std::string value = field.print(point); !value.empty()) object[key_of(field)] = value;
+  return object;
+}
+
+void set_field(Point& point, const std::string& key, const nlohmann::json& value,
+               const std::string& where) {
+  std::string known;
+  for (const Field& field : fields()) {
+    known += (known.empty() ? "" : ", ") + key_of(field);
+    if (key_of(field) != key) continue;
+    try {
+      return field.parse(point, text_of(value, where, key));
+    } catch (const InputError& error) {
+      throw InputError(text(where, ": ", key, ": ", error.what()));
+    }
+  }
+  throw InputError(text(where, ": ", key, ": found an unknown field, expected one of ", known));
+}
+
+Point point_from_json(const nlohmann::json& object, const std::string& where) {
+  Point point;
+  for (const auto& [key, value] : object.items()) set_field(point, key, value, where);
+  verify_point(point);
+  return point;
+}
+
+}  // namespace spillway

@@ -1,0 +1,58 @@
+// One point of a sweep: everything needed to repeat it. Parsing, printing, sweep axes and the key
+// of a stored result all go through fields().
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/program.h"
+#include "workloads/llama.h"
+
+namespace spillway {
+
+enum class ExecutorKind : uint8_t { cpu, sim, cuda };
+
+struct Point {
+  std::string model;
+  ExecutorKind executor = ExecutorKind::cpu;
+  std::string machine;                  // name or file; sim only (default gb200-nvl72)
+  int64_t devices = 1;
+  std::optional<int64_t> micro_batch, seq, layers;  // empty: the model's own (proxy) or 1, 4096, all
+  std::string policy = "full";
+  bool lhs = true, pipeline = false, pipeline_collectives = false, rotation_copies = false;
+  std::string lhs_off_collectives = "post";
+  Precision precision = Precision::bf16;
+  Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
+  StateBytes state_bytes;
+  int64_t steps = 10, warmup = 3;
+  std::optional<int64_t> hbm_bytes, host_bytes;
+  std::string link;                     // "", GB/s, or match:MACHINE[/K]
+  double slow_copy = 1;
+  bool poison = false;
+  uint64_t seed = 0;
+};
+
+// One option: its name (without dashes; JSON key with underscores), how to print and parse it.
+struct Field {
+  const char* name;   // "micro-batch"
+  const char* value;  // "B", for --help
+  const char* help;
+  std::string (*print)(const Point&);              // "" when unset
+  void (*parse)(Point&, const std::string& text);  // throws InputError: option, found, expected
+  bool is_flag = false;  // on the command line the name alone means "on"
+};
+const std::vector<Field>& fields();
+
+nlohmann::json to_json(const Point& point);
+// Sets one field from JSON (key with underscores). Throws InputError naming `where`, key, found,
+// expected; an unknown key lists the known ones.
+void set_field(Point& point, const std::string& key, const nlohmann::json& value,
+               const std::string& where);
+// What no single option can say: a model is given, fewer warm-up steps than steps.
+void verify_point(const Point& point);
+// Throws InputError naming `where` and the key.
+Point point_from_json(const nlohmann::json& object, const std::string& where);
+
+}  // namespace spillway

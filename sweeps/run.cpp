@@ -1,0 +1,223 @@
+// The data flow of one point.
+#include "sweeps/run.h"
+
+#include <algorithm>
+
+#include "harness/embedded.h"
+#include "harness/error.h"
+#include "harness/measurement.h"
+#include "harness/race.h"
+#include "offload/pipeline.h"
+#include "offload/scheduler.h"
+#include "sweeps/machines.h"
+#include "workloads/llama.h"
+#include "workloads/shard.h"
+
+namespace spillway {
+
+const char* name_of(Status status) {
+  switch (status) {
+    case Status::ok: return "ok";
+    case Status::oom: return "oom";
+    case Status::host_oom: return "host_oom";
+  }
+  return "?";
+}
+
+namespace {
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+// XLA's xla_gpu_memory_limit_slop_factor (mechanisms.md 3.4).
+constexpr double memory_limit_slop = 0.95;
+
+// Fills in what the point leaves to the model: a proxy's own batch and sequence, else 1 and 4096.
+Point with_defaults(Point point, const ModelConfig& config) {
+  if (!point.micro_batch) point.micro_batch = config.micro_batch.value_or(1);
+  if (!point.seq) point.seq = config.seq.value_or(4096);
+  point.layers = config.layers;
+  return point;
+}
+
+ModelConfig config_of(const Point& point) {
+  ModelConfig config = load_model(point.model);
+  if (point.layers) config.layers = *point.layers;
+  return config;
+}
+
+WorkloadOptions workload_options(const Point& point) {
+  WorkloadOptions options;
+  options.micro_batch = *point.micro_batch;
+  options.seq = *point.seq;
+  options.precision = point.precision;
+  options.projection_precision = point.projection_precision;
+  options.state_bytes = point.state_bytes;
+  return options;
+}
+
+PipelineOptions pipeline_options(const Point& point) {
+  return {.host_copies = point.pipeline,
+          .collectives = point.pipeline_collectives,
+          .rotation_copies = point.rotation_copies};
+}
+
+struct Capacity {
+  int64_t device = 0, host = 0;  // bytes
+};
+
+Capacity capacity_of(const Point& point, const Machine& machine, const Settings& settings) {
+  Capacity capacity;
+  if (point.executor == ExecutorKind::sim) {
+    capacity.device = static_cast<int64_t>(machine.figure("hbm_bytes") * machine.figure("hbm_usable"));
+    capacity.host = static_cast<int64_t>(machine.figure("host_bytes"));
+  } else {
+    // What the shared arenas hold already is ours to use again.
+    const int64_t reserved = settings.memory ? settings.memory->device_reserved() +
+                                                   settings.memory->host_reserved()
+                                             : 0;
+    capacity.device = capacity.host = available_memory_bytes() + reserved;
+  }
+  if (point.hbm_bytes) capacity.device = *point.hbm_bytes;
+  if (point.host_bytes) capacity.host = *point.host_bytes;
+  return capacity;
+}
+
+SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
+                                   const Program& program, int64_t capacity) {
+  int64_t persistent = 0;
+  for (const Tensor& tensor : program.tensors)
+    if (tensor.extent == Extent::persistent && tensor.space == Space::device)
+      persistent += tensor.bytes();
+  SchedulerOptions options;
+  options.lhs = point.lhs;
+  options.collectives_without_lhs = point.lhs_off_collectives == "adjacent"
+                                        ? CollectivesWithoutLhs::adjacent
+                                        : CollectivesWithoutLhs::post;
+  options.memory_limit =
+      std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(capacity - persistent) *
+                                                memory_limit_slop));
+  options.seconds = [&prepared](const Program& of, const Op& op) {
+    return op_seconds(of, op, prepared.machine, prepared.sim);
+  };
+  return options;
+}
+
+std::string out_of_memory(const Prepared& prepared, const char* space, int64_t wanted,
+                          int64_t available) {
+  std::string reason = text(space, " memory: ", wanted, " bytes wanted (",
+                            static_cast<double>(wanted) / gib, " GiB), ", available, " available (",
+                            static_cast<double>(available) / gib, " GiB)");
+  if (!prepared.plan.largest.empty()) reason += "; largest alive at the peak:";
+  for (const TensorId id : prepared.plan.largest) {
+    const Tensor& tensor = prepared.schedule.program.at(id);
+    reason += text(" ", tensor.name, " ", tensor.bytes(), ",");
+  }
+  if (reason.back() == ',') reason.pop_back();
+  return reason;
+}
+
+void judge_capacity(Prepared& prepared, const Capacity& capacity) {
+  const Plan& plan = prepared.plan;
+  // Without --host a CPU's host arena takes what its device arena leaves of the same memory.
+  const bool shared = prepared.point.executor == ExecutorKind::cpu && !prepared.point.host_bytes;
+  const int64_t host = shared ? capacity.host - plan.device_bytes : capacity.host;
+  if (plan.device_bytes > capacity.device) {
+    prepared.status = Status::oom;
+    prepared.reason = out_of_memory(prepared, "device", plan.device_bytes, capacity.device);
+  } else if (plan.host_bytes > host) {
+    prepared.status = Status::host_oom;
+    prepared.reason = out_of_memory(prepared, "host", plan.host_bytes, host);
+  }
+}
+
+void refuse_what_cannot_run(const Point& point) {
+  if (point.executor == ExecutorKind::cuda)
+    throw InputError("--executor: found cuda, but this build has no CUDA executor; expected cpu or sim");
+  if (point.executor != ExecutorKind::cpu) return;
+  if (point.devices != 1)
+    throw InputError(text("--devices: found ", point.devices,
+                          ", but the CPU executor runs one device in one process; expected 1, or "
+                          "--executor sim"));
+  if (point.precision != Precision::fp32 && point.precision != Precision::bf16)
+    throw InputError(text("--precision: found ", name_of(point.precision),
+                          ", expected fp32 or bf16 for the CPU executor (or --executor sim)"));
+}
+
+}  // namespace
+
+Prepared prepare(const Point& point, const Settings& settings) {
+  refuse_what_cannot_run(point);
+  Prepared result;
+  result.config = config_of(point);
+  result.point = with_defaults(point, result.config);
+  const bool simulated = point.executor == ExecutorKind::sim;
+  result.machine = load_machine(!point.machine.empty() ? point.machine
+                                : simulated            ? default_machine
+                                                       : scheduling_machine);
+  result.link_bytes_per_second = settings.link_bytes_per_second.value_or(0);
+  result.sim = {.matmul_efficiency = settings.fitted ? settings.fitted->value : 0,
+                .free_transfers = settings.free_transfers,
+                .link_bytes_per_second = result.link_bytes_per_second};
+  result.account = account(result.config, *result.point.micro_batch, *result.point.seq);
+  const Capacity capacity = capacity_of(point, result.machine, settings);
+
+  const Program built = build_llama(result.config, workload_options(result.point));
+  PolicyResult chosen = apply_policy(shard(built, point.devices), parse_policy(point.policy));
+  const Program rotated = pipeline(chosen.program, pipeline_options(point));
+  result.executed = executed_flops(rotated);
+  result.summary = std::move(chosen.summary);
+  ScheduleResult scheduled = schedule_program(
+      rotated, scheduler_options(point, result, rotated, capacity.device));
+  result.rule_counts = std::move(scheduled.rule_counts);
+  result.plan = plan_memory(scheduled.schedule);
+  result.schedule = drop_implied_waits(std::move(scheduled.schedule), result.plan);
+  if (const std::optional<Race> race = find_race(result.schedule, result.plan))
+    throw std::logic_error("the schedule is not free of races: " + race->message);
+  judge_capacity(result, capacity);
+  return result;
+}
+
+Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
+                int64_t warmup) {
+  const CpuOptions options{.link_bytes_per_second = prepared.link_bytes_per_second,
+                           .slow_copy = prepared.point.slow_copy,
+                           .seed = prepared.point.seed,
+                           .poison = prepared.point.poison};
+  CpuExecutor executor(prepared.schedule, prepared.plan, options, std::move(memory));
+  Outcome outcome;
+  for (int64_t step = 0; step < steps; ++step) {
+    Trace trace = executor.step();
+    for (const Lane lane : {Lane::d2h, Lane::h2d})
+      if (trace.bytes_moved[static_cast<int>(lane)] != planned_bytes(prepared.schedule, lane))
+        throw RunError(text("step ", step, ", lane ", name_of(lane), ": moved ",
+                            trace.bytes_moved[static_cast<int>(lane)], " bytes, planned ",
+                            planned_bytes(prepared.schedule, lane)));
+    outcome.losses.push_back(trace.loss);
+    if (step >= warmup) outcome.traces.push_back(std::move(trace));
+  }
+  outcome.gradient_digest = executor.gradient_digest();
+  outcome.host_bytes_reserved = executor.host_bytes_reserved();
+  outcome.stale_reloads = executor.stale_reloads();
+  if (outcome.stale_reloads > 0)
+    throw RunError(text(outcome.stale_reloads, " reloads found a stale host slot"));
+  return outcome;
+}
+
+Outcome run_sim(const Prepared& prepared) {
+  Outcome outcome;
+  outcome.traces.push_back(
+      make_sim_executor(prepared.schedule, prepared.machine, prepared.sim)->step());
+  outcome.host_bytes_reserved = prepared.plan.host_arena_bytes;
+  return outcome;
+}
+
+nlohmann::json run_point(const Point& point, const Settings& settings) {
+  const Prepared prepared = prepare(point, settings);
+  Outcome outcome;
+  if (prepared.status == Status::ok)
+    outcome = point.executor == ExecutorKind::sim
+                  ? run_sim(prepared)
+                  : run_cpu(prepared, settings.memory, point.steps, point.warmup);
+  return result_of(prepared, outcome, settings);
+}
+
+}  // namespace spillway

@@ -1,0 +1,91 @@
+// The data flow of one point: config -> Program -> Schedule -> plan -> race check -> traces -> result.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/executor.h"
+#include "harness/machine.h"
+#include "offload/policy.h"
+#include "sweeps/point.h"
+#include "workloads/accounting.h"
+#include "workloads/config.h"
+
+namespace spillway {
+
+// The single figure a sweep solved for, and the row it was solved on.
+struct Fitted {
+  std::string figure;
+  double value = 0;
+  std::string on;
+};
+
+// What a sweep resolves once and every one of its points uses.
+struct Settings {
+  std::optional<double> link_bytes_per_second;  // paced link of CPU runs; empty: as fast as it goes
+  std::optional<Fitted> fitted;
+  bool free_transfers = false;        // simulator: host copies take no time
+  std::shared_ptr<CpuMemory> memory;  // shared arenas of CPU runs; null: made when needed
+};
+
+enum class Status : uint8_t { ok, oom, host_oom };
+const char* name_of(Status status);
+
+// A point ready to run: everything that is known before anything runs.
+struct Prepared {
+  Point point;
+  ModelConfig config;
+  Machine machine;  // what the scheduler takes its latencies from; of a simulation, also its clock
+  ModelAccount account;
+  ExecutedFlops executed;
+  PolicySummary summary;
+  Schedule schedule;
+  Plan plan;
+  std::map<std::string, int64_t> rule_counts;
+  SimOptions sim;
+  double link_bytes_per_second = 0;  // 0: unpaced, or the machine's own
+  Status status = Status::ok;
+  std::string reason;  // of an oom: bytes wanted, available, the five largest tensors
+};
+
+// Builds, shards, applies the policy, pipelines, schedules, plans and proves. Throws InputError for
+// a user's mistake and std::logic_error if the schedule is not free of races.
+Prepared prepare(const Point& point, const Settings& settings);
+
+// What running gave. Empty traces: nothing ran.
+struct Outcome {
+  std::vector<Trace> traces;   // timed steps
+  std::vector<double> losses;  // every step from step 0, warm-up included
+  std::string gradient_digest; // after the last step; empty for a simulation
+  int64_t host_bytes_reserved = 0;
+  int64_t stale_reloads = 0;
+};
+
+// Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.
+Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
+                int64_t warmup);
+Outcome run_sim(const Prepared& prepared);
+
+// Runs a point by itself: prepare, execute, result.
+nlohmann::json run_point(const Point& point, const Settings& settings);
+
+// The JSON object of `run --json`; fields in README, "Fields of a result". What a run cannot have
+// is null.
+nlohmann::json result_of(const Prepared& prepared, const Outcome& outcome,
+                         const Settings& settings);
+
+// Recomputes every figure that is a median over steps from result["steps"] (raw figures of each timed
+// step), which visits of a sweep may have extended. Needs at least one step.
+void summarize(nlohmann::json& result);
+
+// The result of a point that threw: status failed, a reason, everything else null.
+nlohmann::json failed_result(const Point& point, const std::string& reason);
+
+// CPU model, threads, matmul path, compiler, program version, operating system.
+nlohmann::json environment();
+
+}  // namespace spillway

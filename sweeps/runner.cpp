@@ -1,0 +1,276 @@
+// Runs a sweep into a store.
+#include "sweeps/runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "harness/error.h"
+#include "reports/published.h"
+#include "sweeps/agreement.h"
+#include "sweeps/fit.h"
+#include "sweeps/link.h"
+#include "sweeps/run.h"
+
+namespace spillway {
+
+namespace {
+
+using nlohmann::json;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A planned executed point and how many of its visits are done.
+struct Executed {
+  const SweepPoint* point = nullptr;
+  std::unique_ptr<Prepared> prepared;
+  int64_t visits = 0;
+};
+
+class Runner {
+ public:
+  Runner(const Sweep& sweep, Store& store, const Progress& progress)
+      : sweep_(sweep), store_(store), progress_(progress), memory_(std::make_shared<CpuMemory>()) {}
+
+  int64_t run() {
+    total_ = static_cast<int64_t>(sweep_.points.size());
+    for (const SweepPoint& point : sweep_.points)
+      if (!store_.has_result(key_of(point))) guarded(point, [&] { run_or_keep(point); });
+    run_rounds();
+    for (Executed& executed : executed_)
+      guarded(*executed.point, [&] { finish_executed(executed); });
+    int64_t failed = 0;
+    for (const SweepPoint& point : sweep_.points)
+      failed += store_.results().at(key_of(point))["status"] == "failed";
+    return failed;
+  }
+
+ private:
+  // The one place where a point's exception is caught: it becomes a row.
+  template <class Work>
+  void guarded(const SweepPoint& point, const Work& work) {
+    if (store_.has_result(key_of(point))) return;
+    try {
+      work();
+    } catch (const std::exception& error) {
+      finish(point, failed_result(point.point, error.what()));
+    }
+  }
+
+  // Simulates a point, or plans one that is to be executed.
+  void run_or_keep(const SweepPoint& point) {
+    report(point.label);
+    const Settings settings = settings_for(point);
+    auto prepared = std::make_unique<Prepared>(prepare(point.point, settings));
+    if (point.point.executor == ExecutorKind::sim) {
+      const Outcome outcome = prepared->status == Status::ok ? run_sim(*prepared) : Outcome{};
+      finish(point, result_of(*prepared, outcome, settings));
+    } else if (prepared->status != Status::ok) {
+      finish(point, result_of(*prepared, {}, settings));
+    } else {
+      const auto visits = static_cast<int64_t>(store_.visits(key_of(point)).size());
+      executed_.push_back({&point, std::move(prepared), visits});
+    }
+  }
+
+  Settings settings_for(const SweepPoint& point) {
+    Settings settings;
+    settings.memory = memory_;
+    if (!point.point.link.empty()) settings.link_bytes_per_second = link_of(point);
+    if (point.point.executor == ExecutorKind::sim) settings.fitted = fitted_for(point);
+    return settings;
+  }
+
+  // Link rates and fitted figures are solved once and kept, so that a continued sweep uses the same.
+  double link_of(const SweepPoint& point) {
+    const Point& p = point.point;
+    const std::string name = text("link ", p.link, " ", p.model, " ", p.micro_batch.value_or(0), " ",
+                                  p.seq.value_or(0), " ", name_of(p.precision));
+    if (store_.resolved(name).is_null()) store_.resolve(name, resolve_link(p, settings_without_link()));
+    return store_.resolved(name).get<double>();
+  }
+
+  Settings settings_without_link() const {
+    Settings settings;
+    settings.memory = memory_;
+    return settings;
+  }
+
+  std::optional<Fitted> fitted_for(const SweepPoint& point) {
+    const SweepHeader& header = sweep_.header_of(point);
+    if (!header.calibration) return std::nullopt;
+    const std::string name = "fitted " + header.name;
+    if (store_.resolved(name).is_null()) {
+      const SweepPoint& on = *std::find_if(
+          sweep_.points.begin(), sweep_.points.end(), [&](const SweepPoint& candidate) {
+            return candidate.label == header.calibration->on && candidate.sweep == header.name;
+          });
+      const Fitted fitted =
+          fit_matmul_efficiency(on, find_published(on.published).tflops_per_s_per_device.value());
+      store_.resolve(name, {{"figure", fitted.figure}, {"value", fitted.value}, {"on", fitted.on}});
+    }
+    const json fitted = store_.resolved(name);
+    return Fitted{fitted["figure"], fitted["value"], fitted["on"]};
+  }
+
+  // Warm-up steps of a point, or none when the budget has no room for them; decided once.
+  int64_t warmup_of(const Executed& executed) {
+    if (sweep_.time_budget_seconds == 0) return executed.prepared->point.warmup;
+    if (store_.resolved("warm-up").is_null()) store_.resolve("warm-up", has_time_for_warmup());
+    return store_.resolved("warm-up").get<bool>() ? executed.prepared->point.warmup : 0;
+  }
+
+  bool has_time_for_warmup() const {
+    double seconds = 0;
+    for (const Executed& executed : executed_) {
+      const Point& point = executed.prepared->point;
+      seconds += estimated_step_seconds(point) *
+                 static_cast<double>(point.warmup + sweep_.steps_per_visit);
+    }
+    return seconds <= sweep_.time_budget_seconds;
+  }
+
+  // From a run of two layers of it: a step is its layers and little else.
+  double estimated_step_seconds(Point point) const {
+    const double layers = static_cast<double>(point.layers.value_or(1));
+    point.layers = std::min<int64_t>(2, *point.layers);
+    point.link.clear();
+    const double few = static_cast<double>(*point.layers);
+    const Outcome outcome = run_cpu(prepare(point, settings_without_link()), memory_, 1, 0);
+    return outcome.traces.front().seconds * std::max(1.0, layers / few);
+  }
+
+  int64_t timed_steps_per_visit(const Executed& executed, int64_t warmup) const {
+    return std::min(sweep_.steps_per_visit, executed.prepared->point.steps - warmup);
+  }
+
+  void run_rounds() {
+    int64_t round = 0;
+    for (; round < rounds_needed() && within_budget(round); ++round) {
+      for (const size_t turn : order_of(round)) {
+        Executed& executed = executed_[turn];
+        if (executed.visits > round) continue;
+        report(text(executed.point->label, ", visit ", round + 1));
+        guarded(*executed.point, [&] { visit(executed, round); });
+      }
+    }
+    store_.resolve("rounds", round);
+  }
+
+  int64_t rounds_needed() {
+    if (const json rounds = store_.resolved("rounds"); !rounds.is_null()) return rounds.get<int64_t>();
+    int64_t rounds = 0;
+    for (const Executed& executed : executed_) {
+      const int64_t warmup = warmup_of(executed);
+      const int64_t timed = executed.prepared->point.steps - executed.prepared->point.warmup;
+      const int64_t per_visit = timed_steps_per_visit(executed, warmup);
+      rounds = std::max(rounds, (timed + per_visit - 1) / per_visit);
+    }
+    return rounds;
+  }
+
+  // Seconds all visits took so far, those of an earlier process included.
+  double spent() const {
+    double seconds = 0;
+    for (const Executed& executed : executed_)
+      for (const json& visit : store_.visits(key_of(*executed.point)))
+        seconds += visit["wall_seconds"].get<double>();
+    return seconds;
+  }
+
+  // The first round always runs; another one only if one like those before still fits. Decided from
+  // whole rounds and kept, so that a continued sweep decides as it would have.
+  bool within_budget(int64_t round) const {
+    if (round == 0 || sweep_.time_budget_seconds == 0 || !store_.resolved("rounds").is_null()) return true;
+    const bool begun = std::any_of(executed_.begin(), executed_.end(),
+                                   [&](const Executed& e) { return e.visits > round; });
+    return begun || spent() * static_cast<double>(round + 1) / static_cast<double>(round) <=
+                        sweep_.time_budget_seconds;
+  }
+
+  std::vector<size_t> order_of(int64_t round) const {
+    std::vector<size_t> order(executed_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::mt19937_64 random(sweep_.seed * 1000003 + static_cast<uint64_t>(round));
+    std::shuffle(order.begin(), order.end(), random);
+    return order;
+  }
+
+  void visit(Executed& executed, int64_t round) {
+    const double begin = now();
+    Prepared& prepared = *executed.prepared;
+    const int64_t warmup = round == 0 ? warmup_of(executed) : 0;
+    const int64_t steps = warmup + timed_steps_per_visit(executed, warmup);
+    const Outcome outcome = run_cpu(prepared, memory_, steps, warmup);
+    json result = result_of(prepared, outcome, settings_for(*executed.point));
+    if (round == 0) result["config"]["warmup"] = std::to_string(warmup);
+    store_.add_visit(key_of(*executed.point),
+                     {{"visit", round}, {"wall_seconds", now() - begin}, {"result", result}});
+    ++executed.visits;
+  }
+
+  // One row from a point's visits: the first one's fields, all timed steps together.
+  void finish_executed(const Executed& executed) {
+    const std::string key = key_of(*executed.point);
+    const std::vector<json>& visits = store_.visits(key);
+    json result = visits.front()["result"];
+    for (size_t i = 1; i < visits.size(); ++i)
+      for (const json& step : visits[i]["result"]["steps"]) result["steps"].push_back(step);
+    summarize(result);
+    const Agreement agreement = agreement_of(*executed.point, sweep_, store_);
+    result["checked"] = agreement.compared;
+    if (!agreement.mismatch.empty()) {
+      result["status"] = "failed";
+      result["reason"] = agreement.mismatch;
+    }
+    finish(*executed.point, std::move(result));
+  }
+
+  void finish(const SweepPoint& point, json result) {
+    const SweepHeader& header = sweep_.header_of(point);
+    json hypotheses = json::array();
+    for (const Hypothesis& h : header.hypotheses)
+      hypotheses.push_back({{"id", h.id}, {"setting", h.setting}, {"status", h.status}, {"text", h.text}});
+    result["label"] = point.label;
+    result["published"] = point.published.empty() ? json(nullptr) : json(point.published);
+    result["sweep"] = {{"name", header.name}, {"title", header.title}, {"hypotheses", hypotheses}};
+    store_.add_result(key_of(point), std::move(result));
+  }
+
+  void report(const std::string& next) {
+    const double elapsed = now() - begin_;
+    int64_t done = static_cast<int64_t>(store_.results().size());
+    double left = -1;
+    if (!executed_.empty() && spent() > 0) {
+      int64_t visits = 0;
+      for (const Executed& executed : executed_) visits += executed.visits;
+      const double all = static_cast<double>(rounds_needed()) * static_cast<double>(executed_.size());
+      left = std::max(0.0, spent() / static_cast<double>(visits) * (all - static_cast<double>(visits)));
+      if (sweep_.time_budget_seconds > 0) left = std::min(left, sweep_.time_budget_seconds - spent());
+    } else if (done > 0) {
+      left = elapsed / static_cast<double>(done) * static_cast<double>(total_ - done);
+    }
+    progress_(done, total_, next, left);
+  }
+
+  const Sweep& sweep_;
+  Store& store_;
+  const Progress& progress_;
+  std::shared_ptr<CpuMemory> memory_;
+  std::vector<Executed> executed_;
+  int64_t total_ = 0;
+  double begin_ = now();
+};
+
+}  // namespace
+
+int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress) {
+  return Runner(sweep, store, progress).run();
+}
+
+}  // namespace spillway

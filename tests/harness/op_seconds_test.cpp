@@ -1,0 +1,197 @@
+// Seconds of one op against hand arithmetic on a machine of round figures, and against published
+// rates on the shipped one.
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "harness/machine.h"
+#include "tests/harness/sim_support.h"
+
+namespace spillway {
+namespace {
+
+Operand device_tensor(Program& program, const Shape& shape, DType dtype) {
+  Tensor tensor;
+  tensor.name = "t" + std::to_string(program.tensors.size());
+  tensor.shape = shape;
+  tensor.dtype = dtype;
+  return {program.add(tensor), Index::all()};
+}
+
+struct One {
+  Program program;
+  Op op;
+};
+
+One one(OpKind kind, const std::vector<Shape>& inputs, const std::vector<Shape>& outputs,
+        DType dtype = DType::bf16, int64_t devices = 1) {
+  One made;
+  made.program.devices = devices;
+  made.op.kind = kind;
+  made.op.attributes.devices = devices;
+  for (const Shape& shape : inputs)
+    made.op.inputs.push_back(device_tensor(made.program, shape, dtype));
+  for (const Shape& shape : outputs)
+    made.op.outputs.push_back(device_tensor(made.program, shape, dtype));
+  return made;
+}
+
+double seconds(const One& made, const Machine& machine, const SimOptions& options = {}) {
+  return op_seconds(made.program, made.op, machine, options);
+}
+
+const Machine launching = round_machine({{"launch_seconds", 0.25}});
+
+One product(Precision precision) {  // 2 x 4 x 5 x 6 = 240 FLOP, 54 operand elements
+  One made = one(OpKind::matmul, {{4, 6}, {6, 5}}, {{4, 5}},
+                 precision == Precision::fp32 ? DType::f32 : DType::bf16);
+  made.op.attributes.precision = precision;
+  return made;
+}
+
+TEST(OpSeconds, MatmulRunsAtEfficiencyTimesRatioTimesPeak) {
+  EXPECT_DOUBLE_EQ(seconds(product(Precision::bf16), launching), 240.0 / 500 + 0.25);
+  EXPECT_DOUBLE_EQ(seconds(product(Precision::fp32), launching), 240.0 / 250 + 0.25);
+  SimOptions fitted;
+  fitted.matmul_efficiency = 0.25;
+  EXPECT_DOUBLE_EQ(seconds(product(Precision::bf16), launching, fitted), 240.0 / 250 + 0.25);
+}
+
+// 108 bytes of operands, 1.5 or 2 bytes of traffic each, and a kernel more.
+TEST(OpSeconds, NarrowFormatsQuantiseTheirOperands) {
+  EXPECT_DOUBLE_EQ(seconds(product(Precision::fp8), launching),
+                   240.0 / 800 + 0.25 + 162.0 / 1200 + 0.25);
+  EXPECT_DOUBLE_EQ(seconds(product(Precision::nvfp4), launching),
+                   240.0 / 1000 + 0.25 + 216.0 / 1200 + 0.25);
+}
+
+// Two products of one activation x, then the two weight gradients, which sum over the rows of x
+// instead: x is quantised by the first of either pair. x, w: 96 and 64 bytes, dy: 48.
+TEST(OpSeconds, AnOperandIsQuantisedOncePerBodyAndSummedAxis) {
+  Program program;
+  const auto tensor = [&](const Shape& shape) {
+    return device_tensor(program, shape, DType::bf16);
+  };
+  const Operand x = tensor({6, 8}), dy[] = {tensor({6, 4}), tensor({6, 4})};
+  Segment body{"body", Pass::other, 1, -1, {}};
+  for (int i = 0; i < 4; ++i) {
+    Op op;
+    op.kind = OpKind::matmul;
+    op.attributes.precision = Precision::fp8;
+    op.inputs = i < 2 ? std::vector{x, tensor({4, 8})} : std::vector{dy[i - 2], x};
+    op.outputs = {i < 2 ? tensor({6, 4}) : tensor({4, 8})};
+    op.attributes.transpose_a = i >= 2;
+    op.attributes.transpose_b = i < 2;
+    body.ops.push_back(op);
+  }
+  program.segments.push_back(body);
+  const double product = 2 * 6 * 8 * 4 / 800.0;
+  const double bytes[] = {96 + 64, 64, 48 + 96, 48};
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_DOUBLE_EQ(op_seconds(program, program.segments[0].ops[i], round_machine(), {}),
+                     product + bytes[i] * 1.5 / 1200)
+        << i;
+}
+
+One attention_of(OpKind kind) {  // 2 sequences of 4, 2 heads of 4 over 1 kv head
+  const Shape q = {8, 8}, kv = {8, 4}, lse = {8, 2};
+  One made = kind == OpKind::attention ? one(kind, {q, kv, kv}, {q, lse})
+                                       : one(kind, {q, kv, kv, q, lse, q}, {q, kv, kv});
+  for (Operand& operand : made.op.inputs)
+    if (made.program.at(operand.tensor).shape == lse)
+      made.program.at(operand.tensor).dtype = DType::f32;
+  Attributes& a = made.op.attributes;
+  a.batch = 2, a.seq = 4, a.heads = 2, a.kv_heads = 1, a.head_dim = 4;
+  return made;
+}
+
+// Causal: two products of b s^2 H d = 256 FLOP each at half of the matmul rate; backward five at a
+// quarter of it.
+TEST(OpSeconds, AttentionBackwardIsFiveProducts) {
+  EXPECT_DOUBLE_EQ(seconds(attention_of(OpKind::attention), launching), 512.0 / 250 + 0.25);
+  EXPECT_DOUBLE_EQ(seconds(attention_of(OpKind::attention_backward), launching),
+                   1280.0 / 125 + 0.25);
+}
+
+TEST(OpSeconds, EverythingElseStreamsThroughMemory) {
+  const One add = one(OpKind::add, {{100}, {100}}, {{100}}, DType::f32);
+  EXPECT_DOUBLE_EQ(seconds(add, launching), 1200.0 / 1200 + 0.25);
+  const One copy = one(OpKind::copy_d2d, {{250}}, {{250}}, DType::f32);
+  EXPECT_DOUBLE_EQ(seconds(copy, launching), 2000.0 / 600 + 0.25);
+}
+
+TEST(OpSeconds, HostCopiesUseTheLinkOfOneDeviceOrOfAll) {
+  const Machine machine = round_machine(
+      {{"link_h2d", 40}, {"link_d2h", 50}, {"link_h2d_all", 20}, {"link_d2h_all", 25}});
+  const auto copy = [](OpKind kind, int64_t devices) {
+    return one(kind, {{250}}, {{250}}, DType::f32, devices);
+  };
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_h2d, 1), machine), 25);
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_d2h, 1), machine), 20);
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_h2d, 2), machine), 50);
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_d2h, 2), machine), 40);
+  SimOptions given;
+  given.link_bytes_per_second = 10;
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_h2d, 2), machine, given), 100);
+  given.free_transfers = true;
+  EXPECT_DOUBLE_EQ(seconds(copy(OpKind::copy_d2h, 2), machine, given), 0);
+}
+
+// 1600 bytes gathered. 4 devices, one domain: 3/4 of them at 40 bytes/s. 8 devices: 7/8 of them
+// through the fabric, or over the 4 cards of a domain at 5 bytes/s each: the cards decide.
+TEST(OpSeconds, CollectivesTakeTheSlowerOfFabricAndNetwork) {
+  const Machine machine = round_machine({{"collective_latency", 0.125}});
+  const One inside = one(OpKind::all_gather, {{100}}, {{400}}, DType::f32, 4);
+  EXPECT_DOUBLE_EQ(seconds(inside, machine), 1200.0 / 40 + 0.125);
+  const One across = one(OpKind::reduce_scatter, {{400}}, {{50}}, DType::f32, 8);
+  EXPECT_DOUBLE_EQ(seconds(across, machine), 1400.0 / 4 / 5 + 0.125);
+  const Machine fast = round_machine({{"collective_latency", 0.125}, {"nic_bandwidth", 100}});
+  EXPECT_DOUBLE_EQ(seconds(across, fast), 1400.0 / 40 + 0.125);
+}
+
+Machine shipped(const std::string& name) {
+  const std::string path = std::string(SPILLWAY_SOURCE_DIR) + "/sweeps/machines/" + name;
+  std::ifstream file(path);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return parse_machine(bytes.str(), name);
+}
+
+// The rate the machine's efficiency was taken from comes out of the model: FP8 16384^3 at 2,695
+// TFLOP/s. A library's benchmark quantises nothing, so that pass is free here.
+TEST(OpSeconds, Gb200ReproducesTheMeasuredFp8Rate) {
+  Machine machine = shipped("gb200-nvl72.json");
+  machine.figures["quantisation_bytes_fp8"].value = 0;
+  machine.figures["launch_seconds"].value = 0;
+  One made = one(OpKind::matmul, {{16384, 16384}, {16384, 16384}}, {{16384, 16384}});
+  made.op.attributes.precision = Precision::fp8;
+  const double flops = 2 * 16384.0 * 16384.0 * 16384.0;
+  EXPECT_NEAR(flops / seconds(made, machine) / 1e12, 2695, 1e-6);
+}
+
+// 576 MiB of Q, K and V of a Llama 3.1 405B layer at micro batch 2 and sequence 8192: 3.1 ms one
+// GPU alone, 3.3 ms all at once to the host, 3.5 ms back (bytes over nvbandwidth's rates).
+TEST(OpSeconds, Gb200MovesOneLayersQkvInMilliseconds) {
+  const Machine machine = shipped("gb200-nvl72.json");
+  const auto copy = [&](OpKind kind, int64_t devices) {
+    return seconds(one(kind, {{16384, 18432}}, {{16384, 18432}}, DType::bf16, devices), machine);
+  };
+  EXPECT_NEAR(copy(OpKind::copy_d2h, 1), 603979776 / 193e9, 1e-12);
+  EXPECT_NEAR(copy(OpKind::copy_d2h, 128), 0.0033004, 1e-7);
+  EXPECT_NEAR(copy(OpKind::copy_h2d, 128), 0.0035115, 1e-7);
+}
+
+// The matrices of one Llama 3.1 405B layer in bf16 over 128 GPUs in two racks of 64: 127/128 of
+// 6.3753 GB through NVLink at 648 GB/s; the network would need 2.2 ms.
+TEST(OpSeconds, Gb200GathersALayerThroughNvlink) {
+  const Machine machine = shipped("gb200-nvl72.json");
+  const int64_t parameters = int64_t{16384} * (2 * 16384 + 2 * 1024 + 3 * 53248);
+  const One gather =
+      one(OpKind::all_gather, {{parameters / 128}}, {{parameters}}, DType::bf16, 128);
+  EXPECT_NEAR(seconds(gather, machine), 9.7616e-3 + 25e-6, 1e-7);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,120 @@
+// A machine of round figures and bodies of ops whose time alone is known, for tests of the
+// simulator. One unit of each builder is one second on `round_machine()`.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "harness/executor.h"
+
+namespace spillway {
+
+// No fixed times, 1200 bytes/s of usable HBM, 500 FLOP/s of bf16, 40 bytes/s on every link.
+inline Machine round_machine(const std::map<std::string, double>& changes = {}) {
+  std::map<std::string, double> values = {
+      {"matmul_peak_fp32", 500},
+      {"matmul_peak_bf16", 1000},
+      {"matmul_peak_fp8", 2000},
+      {"matmul_peak_nvfp4", 4000},
+      {"matmul_efficiency", 0.5},
+      {"matmul_ratio_fp32", 1},
+      {"matmul_ratio_bf16", 1},
+      {"matmul_ratio_fp8", 0.8},
+      {"matmul_ratio_nvfp4", 0.5},
+      {"attention_ratio_forward", 0.5},
+      {"attention_ratio_backward", 0.25},
+      {"quantisation_bytes_fp8", 1.5},
+      {"quantisation_bytes_nvfp4", 2},
+      {"matmul_hbm_share", 0.25},
+      {"launch_seconds", 0},
+      {"hbm_bandwidth", 1500},
+      {"hbm_efficiency", 0.8},
+      {"d2d_hbm_share", 0.4},
+      {"link_h2d", 40},
+      {"link_d2h", 40},
+      {"link_h2d_all", 40},
+      {"link_d2h_all", 40},
+      {"copy_hbm_bytes", 0},
+      {"nvlink_bandwidth", 80},
+      {"nvlink_efficiency", 0.5},
+      {"nic_bandwidth", 10},
+      {"nic_efficiency", 0.5},
+      {"nic_on_host_link", 0},
+      {"gpus_per_domain", 4},
+      {"collective_latency", 0},
+      {"collective_sm_share", 0},
+      {"collective_hbm_bytes", 0},
+  };
+  for (const auto& [key, value] : changes)
+    values[key] = value;
+  Machine machine{"round", "round.json", {}};
+  for (const auto& [key, value] : values)
+    machine.figures[key] = {value, "test", true};
+  return machine;
+}
+
+// A program of independent ops in one body; every op has operands of its own.
+class Body {
+ public:
+  explicit Body(int64_t trips = 1, int64_t devices = 1) {
+    program_.name = "body";
+    program_.devices = devices;
+    program_.segments.push_back({"body", Pass::other, trips, -1, {}});
+  }
+
+  // Arithmetic: 2 x 1 x 250 s x 1 FLOP at 500 FLOP/s.
+  int matmul(int64_t seconds) {
+    return op(OpKind::matmul, {{1, 1}, {1, 250 * seconds}}, {1, 250 * seconds}, DType::bf16);
+  }
+  // A square product of width n, inner size k, in FP8.
+  int matmul_fp8(int64_t n, int64_t k) {
+    const int made = op(OpKind::matmul, {{n, k}, {k, n}}, {n, n}, DType::bf16);
+    program_.segments[0].ops.back().attributes.precision = Precision::fp8;
+    return made;
+  }
+  // Streams through memory: 12 bytes an element at 1200 bytes/s.
+  int add(int64_t seconds) {
+    return op(OpKind::add, {{100 * seconds}, {100 * seconds}}, {100 * seconds}, DType::f32);
+  }
+  int d2h(int64_t seconds) { return op(OpKind::copy_d2h, {{10 * seconds}}, {10 * seconds}); }
+  int h2d(int64_t seconds) { return op(OpKind::copy_h2d, {{10 * seconds}}, {10 * seconds}); }
+  // Two devices: half of the full buffer at 40 bytes/s.
+  int gather(int64_t seconds) { return op(OpKind::all_gather, {{10 * seconds}}, {20 * seconds}); }
+
+  Schedule schedule(const BodyOrder& order) const { return lay_out(program_, {order}); }
+  const Program& program() const { return program_; }
+
+ private:
+  int op(OpKind kind, const std::vector<Shape>& inputs, const Shape& output,
+         DType dtype = DType::f32) {
+    Op made;
+    made.kind = kind;
+    made.name = "op" + std::to_string(program_.segments[0].ops.size());
+    made.attributes.devices = program_.devices;
+    const auto operand = [&](const Shape& shape, Space space) {
+      Tensor tensor;
+      tensor.name = "t" + std::to_string(program_.tensors.size());
+      tensor.shape = shape;
+      tensor.dtype = dtype;
+      tensor.extent = Extent::persistent;
+      tensor.space = space;
+      return Operand{program_.add(tensor), Index::all()};
+    };
+    const Space in = kind == OpKind::copy_h2d ? Space::host : Space::device;
+    const Space out = kind == OpKind::copy_d2h ? Space::host : Space::device;
+    for (const Shape& shape : inputs)
+      made.inputs.push_back(operand(shape, in));
+    made.outputs.push_back(operand(output, out));
+    program_.segments[0].ops.push_back(made);
+    return static_cast<int>(program_.segments[0].ops.size()) - 1;
+  }
+
+  Program program_;
+};
+
+inline Trace simulate(const Schedule& schedule, const Machine& machine,
+                      const SimOptions& options = {}) {
+  return make_sim_executor(schedule, machine, options)->step();
+}
+
+}  // namespace spillway

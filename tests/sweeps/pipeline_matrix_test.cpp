@@ -1,0 +1,161 @@
+// Every policy, schedule and rotation of a real Llama goes the whole way: shard, policy, pipeline,
+// scheduler, plan, race check; and means what the Llama means.
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "harness/plan.h"
+#include "harness/race.h"
+#include "offload/pipeline.h"
+#include "offload/policy.h"
+#include "offload/scheduler.h"
+#include "tests/support/interpreter.h"
+#include "workloads/llama.h"
+#include "workloads/shard.h"
+
+namespace spillway {
+namespace {
+
+struct Variant {
+  std::string policy;
+  int64_t devices = 1;
+  bool lhs = true;
+  PipelineOptions rotation;
+  CollectivesWithoutLhs collectives = CollectivesWithoutLhs::post;
+};
+
+std::string label(const Variant& v) {
+  return v.policy + ", devices " + std::to_string(v.devices) + (v.lhs ? ", lhs" : "") +
+         (v.rotation.host_copies ? ", pipeline" : "") +
+         (v.rotation.collectives ? ", pipeline-collectives" : "") +
+         (v.rotation.rotation_copies ? ", rotation-copies" : "");
+}
+
+std::vector<std::string> policies() {
+  std::vector<std::string> names;
+  for (const PolicyPreset& preset : policy_presets())
+    names.push_back(preset.name);
+  for (const char* by_hand :
+       {"context=offload", "attention_out=device", "decoder_layer_input=offload",
+        "decoder_layer_input=offload,query_proj=offload,key_proj=offload,value_proj=offload,"
+        "context=device",
+        "mlpwi_0=offload,mlpwi_1=device,out_proj=offload"}) {
+    names.push_back(by_hand);
+  }
+  return names;
+}
+
+// Rotation options that differ in something.
+std::vector<PipelineOptions> rotations(int64_t devices) {
+  std::vector<PipelineOptions> all;
+  for (bool copies : {false, true}) {
+    for (bool collectives : {false, true}) {
+      for (bool by_copy : {false, true}) {
+        if ((by_copy && !copies) || (collectives && devices == 1)) continue;
+        all.push_back({copies, collectives, by_copy});
+      }
+    }
+  }
+  return all;
+}
+
+double seconds(const Program& program, const Op& op) {
+  const OpCost cost = info(op.kind).cost(program, op);
+  return 1e-6 + (cost.matmul_flops + cost.attention_flops) / 1e9 + cost.bytes / 1e10 +
+         cost.link_bytes / 1e9 + cost.group_bytes / 2e9;
+}
+
+Program llama(int64_t devices) {
+  ModelConfig config = load_model("llama-tiny");
+  WorkloadOptions options;
+  options.micro_batch = 1;
+  options.seq = 8;
+  return shard(build_llama(config, options), devices);
+}
+
+Schedule schedule_of(const Program& built, const Variant& variant) {
+  const Program chosen = apply_policy(built, parse_policy(variant.policy)).program;
+  SchedulerOptions options;
+  options.lhs = variant.lhs;
+  options.seconds = seconds;
+  options.collectives_without_lhs = variant.collectives;
+  return schedule_program(pipeline(chosen, variant.rotation), options).schedule;
+}
+
+void expect_sound(const Program& built, const Variant& variant,
+                  const std::map<std::string, std::vector<uint64_t>>& meaning) {
+  SCOPED_TRACE(label(variant));
+  const Schedule schedule = schedule_of(built, variant);
+  const Plan plan = plan_memory(schedule);
+  const std::optional<Race> race = find_race(schedule, plan);
+  EXPECT_FALSE(race.has_value()) << race->message;
+  for (auto effect : {Interpreter::Effect::at_start, Interpreter::Effect::at_done}) {
+    Interpreter run(schedule.program);
+    run.step(schedule, effect);
+    EXPECT_EQ(run.persistent(), meaning);
+  }
+}
+
+void expect_all_sound(int64_t devices) {
+  const Program built = llama(devices);
+  Interpreter meaning(built, Stage::built);
+  meaning.step();
+  for (const std::string& policy : policies()) {
+    for (const PipelineOptions& rotation : rotations(devices)) {
+      for (bool lhs : {false, true}) {
+        expect_sound(built, {policy, devices, lhs, rotation}, meaning.persistent());
+      }
+    }
+  }
+}
+
+TEST(PipelineMatrix, OneDevice) { expect_all_sound(1); }
+TEST(PipelineMatrix, EightDevices) { expect_all_sound(8); }
+
+TEST(PipelineMatrix, AdjacentCollectives) {
+  const Program built = llama(8);
+  Interpreter meaning(built, Stage::built);
+  meaning.step();
+  for (const PipelineOptions& rotation : rotations(8)) {
+    expect_sound(built, {"qkv_proj_offloaded", 8, false, rotation, CollectivesWithoutLhs::adjacent},
+                 meaning.persistent());
+  }
+}
+
+// attention_out alone: the kernel runs again for its log-sum-exp, its output is read from the
+// stack.
+TEST(PipelineMatrix, AttentionOutWithoutContextRecomputesTheLogSumExp) {
+  const Program program = apply_policy(llama(1), parse_policy("attention_out=device")).program;
+  for (const Segment& segment : program.segments) {
+    if (segment.pass != Pass::backward || segment.trips == 1) continue;
+    int kernels = 0;
+    for (const Op& op : segment.ops) {
+      kernels += op.kind == OpKind::attention ? 1 : 0;
+      if (op.kind != OpKind::attention_backward) continue;
+      EXPECT_EQ(program.at(op.inputs[3].tensor).role, Role::kept);
+      EXPECT_EQ(program.at(op.inputs[4].tensor).extent, Extent::local);
+    }
+    EXPECT_EQ(kernels, 1);
+  }
+}
+
+// One weight is gathered once a layer in each direction, whatever is recomputed with it.
+TEST(PipelineMatrix, AWeightIsGatheredOnceABody) {
+  for (const char* policy : {"full", "minimal", "qkv_proj_offloaded"}) {
+    const Program program = apply_policy(llama(8), parse_policy(policy)).program;
+    for (const Segment& segment : program.segments) {
+      if (segment.trips == 1) continue;
+      std::set<std::pair<TensorId, int64_t>> shards;
+      for (const Op& op : segment.ops) {
+        if (op.kind != OpKind::slice_cast) continue;
+        EXPECT_TRUE(shards.emplace(op.inputs[0].tensor, op.inputs[0].index.offset).second)
+            << policy << ": " << program.at(op.inputs[0].tensor).name << " twice in "
+            << segment.name;
+      }
+      EXPECT_EQ(shards.size(), 9u) << segment.name;  // two norms, seven matrices
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,220 @@
+// Points: every option is read, printed, and part of the key; bad values name option and place.
+#include "sweeps/point.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "harness/error.h"
+#include "sweeps/sweep_file.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// A value of each field that is not its default.
+const std::map<std::string, json>& other_values() {
+  static const std::map<std::string, json> values = {
+      {"model", "llama3.1-8b"},
+      {"executor", "sim"},
+      {"machine", "cpu-2core"},
+      {"devices", 128},
+      {"micro_batch", 2},
+      {"seq", 8192},
+      {"layers", 3},
+      {"policy", "query_proj=offload,mlpwo=device"},
+      {"lhs", "off"},
+      {"pipeline", "on"},
+      {"pipeline_collectives", true},
+      {"rotation_copies", "on"},
+      {"lhs_off_collectives", "adjacent"},
+      {"precision", "nvfp4"},
+      {"projection_precision", "fp8"},
+      {"state_bytes", "2,4,2,4"},
+      {"steps", 20},
+      {"warmup", 0},
+      {"hbm", "6GiB"},
+      {"host", 1000},
+      {"link", "match:gb200-nvl72/8"},
+      {"slow_copy", 2.5},
+      {"poison", true},
+      {"seed", 7},
+  };
+  return values;
+}
+
+std::string key_of_field(const Field& field) {
+  std::string key = field.name;
+  for (char& letter : key)
+    if (letter == '-') letter = '_';
+  return key;
+}
+
+std::string key(const Point& point) { return key_of(SweepPoint{"label", point, "", "sweep"}); }
+
+Point tiny() {
+  Point point;
+  point.model = "llama-tiny";
+  return point;
+}
+
+TEST(Point, EveryFieldHasAValueInThisTest) {
+  std::set<std::string> in_table, here;
+  for (const Field& field : fields())
+    in_table.insert(key_of_field(field));
+  for (const auto& [name, value] : other_values())
+    here.insert(name);
+  EXPECT_EQ(in_table, here);
+}
+
+TEST(Point, EveryFieldIsReadPrintedAndPartOfTheKey) {
+  std::set<std::string> keys = {key(tiny())};
+  for (const auto& [name, value] : other_values()) {
+    SCOPED_TRACE(name);
+    Point point = tiny();
+    set_field(point, name, value, "test");
+    EXPECT_TRUE(keys.insert(key(point)).second) << "same key as another point";
+    const json printed = to_json(point);
+    ASSERT_TRUE(printed.contains(name));
+    Point again;
+    for (const auto& [field, text] : printed.items())
+      set_field(again, field, text, "test");
+    EXPECT_EQ(to_json(again), printed);
+    EXPECT_EQ(key(again), key(point));
+  }
+}
+
+TEST(Point, ValuesArriveInTheirUnits) {
+  Point point;
+  for (const auto& [name, value] : other_values())
+    set_field(point, name, value, "test");
+  EXPECT_EQ(point.executor, ExecutorKind::sim);
+  EXPECT_EQ(point.devices, 128);
+  EXPECT_EQ(point.micro_batch, 2);
+  EXPECT_EQ(point.seq, 8192);
+  EXPECT_FALSE(point.lhs);
+  EXPECT_TRUE(point.pipeline && point.pipeline_collectives && point.rotation_copies &&
+              point.poison);
+  EXPECT_EQ(point.precision, Precision::nvfp4);
+  EXPECT_EQ(point.projection_precision, Precision::fp8);
+  EXPECT_EQ(point.state_bytes, (StateBytes{2, 4, 2, 4}));
+  EXPECT_EQ(point.hbm_bytes, 6442450944);
+  EXPECT_EQ(point.host_bytes, 1000);
+  EXPECT_EQ(point.slow_copy, 2.5);
+  EXPECT_EQ(point.seed, 7U);
+}
+
+TEST(Point, DefaultsAreThoseOfTheCommandLine) {
+  const Point point;
+  EXPECT_EQ(point.policy, "full");
+  EXPECT_TRUE(point.lhs);
+  EXPECT_FALSE(point.pipeline || point.pipeline_collectives || point.rotation_copies);
+  EXPECT_EQ(point.precision, Precision::bf16);
+  EXPECT_EQ(point.state_bytes, (StateBytes{4, 4, 4, 4}));
+  EXPECT_EQ(point.steps, 10);
+  EXPECT_EQ(point.warmup, 3);
+  EXPECT_EQ(point.devices, 1);
+}
+
+struct BadValue {
+  const char* field;
+  json value;
+  const char* expected;  // what the message must say
+};
+
+const std::vector<BadValue>& bad_values() {
+  static const std::vector<BadValue> table = {
+      {"executor", "gpu", "cpu, sim or cuda"},
+      {"devices", 0, "at least 1"},
+      {"devices", -1, "at least 1"},
+      {"micro_batch", 1.5, "at least 1"},
+      {"micro_batch", "2x", "at least 1"},
+      {"seq", -4096, "at least 1"},
+      {"seq", nullptr, "a text, a number or true/false"},
+      {"layers", 0, "at least 1"},
+      {"layers", json::array({1}), "a text, a number or true/false"},
+      {"policy", "fulll", "qkv_proj_offloaded"},
+      {"policy", "query_proj=disk", "device, offload or remat"},
+      {"policy", "", "preset"},
+      {"lhs", "maybe", "on or off"},
+      {"lhs", 1, "on or off"},
+      {"pipeline", "yes", "on or off"},
+      {"pipeline_collectives", "1", "on or off"},
+      {"rotation_copies", "", "on or off"},
+      {"lhs_off_collectives", "late", "post or adjacent"},
+      {"precision", "fp16", "fp32, bf16, fp8 or nvfp4"},
+      {"projection_precision", "int8", "fp8"},
+      {"state_bytes", "4,4,4", "four numbers"},
+      {"state_bytes", "4,4,4,4,4", "four numbers"},
+      {"state_bytes", "4,4,4,4,", "four numbers"},
+      {"state_bytes", "4,4,4,8", "each 2 or 4"},
+      {"state_bytes", "4, 4,4,4", "four numbers"},
+      {"state_bytes", "", "four numbers"},
+      {"steps", 0, "at least 1"},
+      {"warmup", -1, "at least 0"},
+      {"hbm", "8GB", "GiB"},
+      {"hbm", 0, "positive"},
+      {"host", "-1GiB", "positive"},
+      {"link", "fast", "greater than 0"},
+      {"link", 0, "greater than 0"},
+      {"link", "match:", "match:MACHINE"},
+      {"link", "match:gb200-nvl72/0", "greater than 0"},
+      {"slow_copy", 0, "greater than 0"},
+      {"slow_copy", "inf", "greater than 0"},
+      {"poison", "nan", "on or off"},
+      {"seed", -1, "at least 0"},
+      {"seed", "0x10", "at least 0"},
+  };
+  return table;
+}
+
+TEST(Point, BadValuesNamePlaceKeyFoundAndExpected) {
+  for (const BadValue& bad : bad_values()) {
+    SCOPED_TRACE(std::string(bad.field) + " = " + bad.value.dump());
+    Point point = tiny();
+    try {
+      set_field(point, bad.field, bad.value, "sweep.json: points");
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("sweep.json: points"));
+      EXPECT_THAT(error.what(), HasSubstr(bad.field));
+      EXPECT_THAT(error.what(), HasSubstr(bad.expected));
+      if (bad.value.is_string()) EXPECT_THAT(error.what(), HasSubstr(bad.value.get<std::string>()));
+      if (bad.value.is_number()) EXPECT_THAT(error.what(), HasSubstr(bad.value.dump()));
+    }
+  }
+}
+
+TEST(Point, AnUnknownFieldListsTheKnownOnes) {
+  Point point;
+  try {
+    set_field(point, "micro-batch", 2, "sweep.json");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sweep.json: micro-batch"));
+    EXPECT_THAT(error.what(), HasSubstr("micro_batch"));
+  }
+}
+
+TEST(Point, WarmupMustBeLessThanSteps) {
+  EXPECT_NO_THROW(point_from_json({{"model", "llama-tiny"}, {"steps", 3}, {"warmup", 2}}, "test"));
+  for (const int warmup : {3, 4}) {
+    try {
+      point_from_json({{"model", "llama-tiny"}, {"steps", 3}, {"warmup", warmup}}, "test");
+      ADD_FAILURE() << "accepted " << warmup;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("--warmup"));
+      EXPECT_THAT(error.what(), HasSubstr(std::to_string(warmup)));
+      EXPECT_THAT(error.what(), HasSubstr("--steps 3"));
+    }
+  }
+  EXPECT_THROW(point_from_json({{"steps", 3}}, "test"), InputError) << "no model";
+}
+
+}  // namespace
+}  // namespace spillway

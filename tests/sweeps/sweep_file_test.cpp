@@ -1,0 +1,273 @@
+// Sweep files: what they say, and how bad ones are refused.
+#include "sweeps/sweep_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "harness/error.h"
+#include "reports/published.h"
+#include "tests/sweeps/support_cli.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+json good() {
+  return {{"name", "good"},
+          {"title", "a sweep that is fine"},
+          {"defaults", {{"model", "llama-tiny"}, {"executor", "sim"}, {"seq", 128}}},
+          {"points",
+           {{{"label", "one"}, {"policy", "full"}},
+            {{"label", "two"}, {"policy", "qkv_proj_offloaded"}, {"seq", 256}}}}};
+}
+
+Sweep parsed(const json& file) { return parse_sweep(file.dump(), "file.json"); }
+
+std::vector<std::string> labels_of(const Sweep& sweep) {
+  std::vector<std::string> labels;
+  for (const SweepPoint& point : sweep.points)
+    labels.push_back(point.label);
+  return labels;
+}
+
+TEST(SweepFile, PointsTakeTheDefaultsAndOverrideThem) {
+  const Sweep sweep = parsed(good());
+  EXPECT_THAT(labels_of(sweep), ElementsAre("one", "two"));
+  EXPECT_EQ(sweep.points[0].point.seq, 128);
+  EXPECT_EQ(sweep.points[1].point.seq, 256);
+  EXPECT_EQ(sweep.points[1].point.policy, "qkv_proj_offloaded");
+  EXPECT_EQ(sweep.points[1].point.executor, ExecutorKind::sim);
+  EXPECT_EQ(sweep.points[0].sweep, "good");
+  EXPECT_EQ(sweep.header_of(sweep.points[1]).title, "a sweep that is fine");
+}
+
+TEST(SweepFile, AxesMultiplyEveryPoint) {
+  json file = good();
+  file["axes"] = {{"lhs", {"on", "off"}}, {"micro_batch", {1, 2, 4}}};
+  const Sweep sweep = parsed(file);
+  ASSERT_EQ(sweep.points.size(), 12U);
+  std::set<std::string> settings, keys;
+  for (const SweepPoint& point : sweep.points) {
+    const std::string lhs = point.point.lhs ? "on" : "off";
+    const std::string batch = std::to_string(point.point.micro_batch.value());
+    EXPECT_THAT(point.label, HasSubstr("lhs=" + lhs));
+    EXPECT_THAT(point.label, HasSubstr("micro_batch=" + batch));
+    settings.insert(point.point.policy + lhs + batch);
+    keys.insert(key_of(point));
+  }
+  EXPECT_EQ(settings.size(), 12U);
+  EXPECT_EQ(keys.size(), 12U);
+}
+
+TEST(SweepFile, TheKeyIsTheContentOfAPoint) {
+  json other = good();
+  other["title"] = "another title";
+  other["points"][0]["label"] = "renamed";
+  std::swap(other["points"][0], other["points"][1]);
+  const Sweep a = parsed(good()), b = parsed(other);
+  EXPECT_EQ(key_of(a.points[0]), key_of(b.points[1]));
+  EXPECT_EQ(key_of(a.points[1]), key_of(b.points[0]));
+}
+
+TEST(SweepFile, IncludedPointsKeepTheirSweep) {
+  json file = good();
+  file["include"] = {"llama3.1-405b-published"};
+  const Sweep sweep = parsed(file);
+  ASSERT_EQ(sweep.headers.size(), 2U);
+  EXPECT_EQ(sweep.points.size(), 6U);
+  const SweepPoint& last = sweep.points.back();
+  EXPECT_EQ(last.sweep, "llama3.1-405b-published");
+  EXPECT_EQ(last.point.seq, 8192) << "not the defaults of the including file";
+  EXPECT_TRUE(sweep.header_of(last).calibration.has_value());
+  EXPECT_FALSE(sweep.header_of(sweep.points.front()).calibration.has_value());
+}
+
+struct BadFile {
+  const char* what;
+  const char* patch;  // JSON merge patch on good()
+  std::vector<const char*> mentions;
+};
+
+const std::vector<BadFile>& bad_files() {
+  static const std::vector<BadFile> table = {
+      {"unknown key", R"({"stpes": 3})", {"stpes", "unknown key", "steps_per_visit"}},
+      {"no name", R"({"name": null})", {"name"}},
+      {"name no text", R"({"name": 3})", {"name", "3"}},
+      {"empty title", R"({"title": ""})", {"title"}},
+      {"no points", R"({"points": null})", {"points"}},
+      {"empty points", R"({"points": []})", {"points", "at least one"}},
+      {"points no list", R"({"points": {"label": "one"}})", {"points", "array"}},
+      {"point no object", R"({"points": ["one"]})", {"points", "one", "object"}},
+      {"no label", R"({"points": [{"policy": "full"}]})", {"label"}},
+      {"label twice", R"({"points": [{"label": "a"}, {"label": "a", "seq": 1}]})", {"'a' twice"}},
+      {"point twice",
+       R"({"points": [{"label": "a"}, {"label": "b"}]})",
+       {"'b'", "every point once"}},
+      {"unknown field",
+       R"({"points": [{"label": "a", "sequence": 8}]})",
+       {"'a'", "sequence", "seq"}},
+      {"bad value",
+       R"({"points": [{"label": "a", "seq": -8}]})",
+       {"'a'", "seq", "-8", "at least 1"}},
+      {"unknown policy", R"({"points": [{"label": "a", "policy": "ful"}]})", {"ful", "minimal"}},
+      {"bad default",
+       R"({"defaults": {"lhs": "maybe"}})",
+       {"defaults", "lhs", "maybe", "on or off"}},
+      {"defaults no object", R"({"defaults": [1]})", {"defaults", "object"}},
+      {"unknown published",
+       R"({"points": [{"label": "a", "published": "x/y"}]})",
+       {"x/y", "no-offload"}},
+      {"warm-up",
+       R"({"points": [{"label": "a", "steps": 2, "warmup": 2}]})",
+       {"'a'", "--warmup", "2"}},
+      {"no model", R"({"defaults": {"model": null}})", {"model"}},
+      {"axis unknown", R"({"axes": {"sequence": [1]}})", {"axes", "sequence"}},
+      {"axis no list", R"({"axes": {"seq": 8}})", {"axes.seq", "8", "array"}},
+      {"axis empty", R"({"axes": {"seq": []}})", {"axes.seq", "at least one"}},
+      {"axis bad value", R"({"axes": {"seq": [0]}})", {"axes", "seq", "0"}},
+      {"axis that changes nothing", R"({"axes": {"seq": [8, 8]}})", {"twice"}},
+      {"axes no object", R"({"axes": [["seq", 8]]})", {"axes", "object"}},
+      {"steps of no visit", R"({"steps_per_visit": 0})", {"steps_per_visit", "0", "at least 1"}},
+      {"half a step", R"({"steps_per_visit": 1.5})", {"steps_per_visit", "1.5"}},
+      {"negative budget", R"({"time_budget_seconds": -1})", {"time_budget_seconds", "-1"}},
+      {"seed a text", R"({"seed": "1"})", {"seed"}},
+      {"include unknown", R"({"include": ["nowhere"]})", {"nowhere", "llama3.1-405b-published"}},
+      {"include no text", R"({"include": [3]})", {"include", "3"}},
+      {"include no list", R"({"include": "quickstart"})", {"include", "array"}},
+      {"hypothesis without text",
+       R"({"hypotheses": [{"id": "H", "setting": "s", "status": "x"}]})",
+       {"hypotheses.text"}},
+      {"hypothesis unknown key",
+       R"({"hypotheses": [{"name": "H"}]})",
+       {"hypotheses.name", "setting"}},
+      {"other figure",
+       R"({"calibrate": {"figure": "hbm_bytes", "on": "one"}})",
+       {"calibrate.figure", "hbm_bytes", "matmul_efficiency"}},
+      {"other label",
+       R"({"calibrate": {"figure": "matmul_efficiency", "on": "nine"}})",
+       {"calibrate.on", "nine"}},
+      {"nothing published",
+       R"({"calibrate": {"figure": "matmul_efficiency", "on": "one"}})",
+       {"calibrate.on", "one", "published"}},
+  };
+  return table;
+}
+
+// Removing a key whose patch is null is what a merge patch does.
+TEST(SweepFile, BadFilesAreRefusedByFileAndKey) {
+  for (const BadFile& bad : bad_files()) {
+    SCOPED_TRACE(bad.what);
+    json file = good();
+    file.merge_patch(json::parse(bad.patch));
+    try {
+      parsed(file);
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("file.json"));
+      for (const char* word : bad.mentions)
+        EXPECT_THAT(error.what(), HasSubstr(word));
+    }
+  }
+}
+
+TEST(SweepFile, MalformedJsonIsRefusedByLineAndColumn) {
+  for (const char* text :
+       {"", "{\n \"name\": \"x\",\n \"points\": [}\n}", "{\n \"name\": \"x\"", "{\n} x"}) {
+    SCOPED_TRACE(text);
+    try {
+      parse_sweep(text, "broken.json");
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("broken.json"));
+      EXPECT_THAT(error.what(), HasSubstr("line"));
+      EXPECT_THAT(error.what(), HasSubstr("column"));
+    }
+  }
+  try {
+    parse_sweep(R"({"name": "a", "name": "b"})", "twice.json");
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("twice.json"));
+    EXPECT_THAT(error.what(), HasSubstr("name"));
+  }
+}
+
+TEST(SweepFile, AFileThatIncludesItselfIsRefused) {
+  const ScratchDir scratch;
+  json file = good();
+  file["include"] = {scratch.path() + "/self.json"};
+  const std::string path = scratch.file("self.json", file.dump());
+  EXPECT_THROW(load_sweep(path), InputError);
+}
+
+TEST(SweepFile, FilesThatCannotBeReadAreRefusedByName) {
+  const ScratchDir scratch;
+  for (const std::string& path : {scratch.path(), scratch.path() + "/absent.json"}) {
+    try {
+      load_sweep(path);
+      ADD_FAILURE() << "accepted " << path;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(path));
+      EXPECT_THAT(error.what(), HasSubstr("quickstart"));
+    }
+  }
+}
+
+TEST(ShippedSweeps, LoadByNameWithAndWithoutSuffix) {
+  ASSERT_THAT(sweep_names(), testing::IsSupersetOf({"llama3.1-405b-published", "quickstart"}));
+  for (const std::string& name : sweep_names()) {
+    SCOPED_TRACE(name);
+    const Sweep sweep = load_sweep(name);
+    EXPECT_EQ(sweep.headers.front().name, name);
+    EXPECT_EQ(labels_of(load_sweep(name + ".json")), labels_of(sweep));
+  }
+}
+
+// Four rows, the published settings, and labels as published.
+TEST(ShippedSweeps, ThePublishedRows) {
+  const Sweep sweep = load_sweep("llama3.1-405b-published");
+  ASSERT_EQ(sweep.points.size(), 4U);
+  for (const SweepPoint& point : sweep.points) {
+    SCOPED_TRACE(point.label);
+    const Published& published = find_published(point.published);
+    EXPECT_EQ(point.label, published.label);
+    EXPECT_EQ(point.point.model, published.workload);
+    EXPECT_EQ(point.point.executor, ExecutorKind::sim);
+    EXPECT_EQ(point.point.devices, 128);
+    EXPECT_EQ(point.point.micro_batch, 2);
+    EXPECT_EQ(point.point.seq, 8192);
+    EXPECT_EQ(point.point.precision, Precision::nvfp4);
+    EXPECT_EQ(point.point.projection_precision, Precision::fp8);
+    EXPECT_TRUE(point.point.pipeline_collectives && point.point.rotation_copies);
+    EXPECT_EQ(point.point.policy == "full", point.label == "no offload");
+    EXPECT_EQ(point.point.lhs, point.label.find("LHS off") == std::string::npos);
+    EXPECT_EQ(point.point.pipeline, point.label.find("pipelined") != std::string::npos);
+  }
+  EXPECT_EQ(sweep.headers.front().calibration.value().on, "no offload");
+  EXPECT_GE(sweep.headers.front().hypotheses.size(), 4U);
+}
+
+TEST(ShippedSweeps, TheQuickstartExecutesSixVariantsAndSimulatesThePublishedOnes) {
+  const Sweep sweep = load_sweep("quickstart");
+  std::vector<std::string> executed;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.point.executor != ExecutorKind::cpu) continue;
+    executed.push_back(point.label);
+    EXPECT_EQ(point.point.link, "match:gb200-nvl72");
+    EXPECT_GE(point.point.steps - point.point.warmup, 10);
+  }
+  EXPECT_THAT(executed, ElementsAre("device", "remat", "offload, LHS off", "offload, LHS on",
+                                    "offload, LHS on, pipelined", "device, HBM too small"));
+  EXPECT_EQ(sweep.points.size(), 10U);
+}
+
+}  // namespace
+}  // namespace spillway
