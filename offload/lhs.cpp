@@ -50,14 +50,24 @@ void connect(LhsState& state, const std::vector<NodesOfOp>& nodes) {
     node.unscheduled = static_cast<int>(node.successors.size());
 }
 
-// Nodes are numbered in the original order, so predecessors come first.
+// Nodes are numbered in the original order, so predecessors come first. Collectives queue on one
+// lane, so the depth of one includes those issued before it; without that, whatever waits for a
+// collective looks shallower than it is and ends up at the top of the body, where nothing hides it.
 void measure_depth(LhsState& state, const SchedulerOptions& options) {
+  double lane_depth = 0;
   for (int i = 0; i < static_cast<int>(state.nodes.size()); ++i) {
     for (int from : state.node(i).predecessors) {
       const bool async = state.node(i).item.kind == StepKind::done;
       state.node(i).async_depth =
           std::max(state.node(i).async_depth,
                    state.node(from).async_depth + (async ? latency(state, from, i, options) : 0));
+    }
+    LhsNode& node = state.node(i);
+    if (!node.collective) continue;
+    if (node.item.kind == StepKind::done) {
+      node.async_depth = std::max(
+          node.async_depth, lane_depth + options.seconds(state.graph.program, state.graph.op(node.item.op)));
+      lane_depth = node.async_depth;
     }
   }
 }
