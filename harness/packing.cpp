@@ -10,8 +10,8 @@ namespace {
 
 using Order = std::vector<int>;
 
-constexpr int64_t search_visits = 12'000'000;  // of one block by another; bounds the time of a plan
-constexpr int stale_tries = 200;               // without progress, before a restart elsewhere
+constexpr int64_t search_visits = 24'000'000;  // of one block by another; bounds the time of a plan
+constexpr int stale_tries = 100;               // without progress, before a restart elsewhere
 constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
 enum class Fit { first, best };
 
@@ -129,19 +129,29 @@ struct Candidate {
   Fit fit = Fit::first;
 };
 
-// One of the blocks that end at the top takes an earlier turn.
-Order advance_a_top_block(const std::vector<Block>& blocks, const Candidate& from,
-                          Sequence& sequence) {
+// Turn of a block that ends at the top, or of one that lives beside it.
+size_t pick_turn(const std::vector<Block>& blocks, const Candidate& from, Sequence& sequence) {
+  const auto choose = [&](const auto& fits) {
+    std::vector<size_t> turns;
+    for (size_t turn = 0; turn < from.order.size(); ++turn) {
+      if (fits(static_cast<size_t>(from.order[turn]))) turns.push_back(turn);
+    }
+    return turns[sequence.below(turns.size())];
+  };
+  const size_t turn = choose(
+      [&](size_t id) { return from.packing.offset[id] + blocks[id].size == from.packing.height; });
+  if (sequence.below(2) == 0) return turn;
+  const Block& top = block_of(blocks, from.order[turn]);
+  return choose(
+      [&](size_t id) { return blocks[id].begin <= top.end && top.begin <= blocks[id].end; });
+}
+
+// The block takes an earlier turn.
+Order vary(const std::vector<Block>& blocks, const Candidate& from, Sequence& sequence) {
+  const size_t turn = pick_turn(blocks, from, sequence);
   Order order = from.order;
-  std::vector<size_t> tops;
-  for (size_t turn = 1; turn < order.size(); ++turn) {
-    const auto id = static_cast<size_t>(order[turn]);
-    if (from.packing.offset[id] + blocks[id].size == from.packing.height) tops.push_back(turn);
-  }
-  const size_t turn = tops.empty() ? order.size() - 1 : tops[sequence.below(tops.size())];
-  const auto begin = order.begin();
-  const auto to = begin + static_cast<std::ptrdiff_t>(sequence.below(turn + 1));
-  const auto at = begin + static_cast<std::ptrdiff_t>(turn);
+  const auto at = order.begin() + static_cast<std::ptrdiff_t>(turn);
+  const auto to = order.begin() + static_cast<std::ptrdiff_t>(sequence.below(turn + 1));
   std::rotate(to, at, at + 1);
   return order;
 }
@@ -156,7 +166,7 @@ Packing search(const std::vector<Block>& blocks, std::vector<Candidate> starts, 
   size_t start = 0;
   Candidate current = starts[start];
   for (int64_t visits = 0, stale = 0; visits < search_visits && best.height > load;) {
-    Candidate next{{}, advance_a_top_block(blocks, current, sequence), current.fit};
+    Candidate next{{}, vary(blocks, current, sequence), current.fit};
     next.packing = place(blocks, next.order, next.fit, current.packing.height);
     visits += next.packing.visits;
     stale = next.packing.height < current.packing.height ? 0 : stale + 1;

@@ -11,10 +11,6 @@ namespace spillway {
 
 namespace {
 
-// Seconds between dependent nodes that are not a start and its done: one unit (a microsecond) in
-// XLA's latency estimators, whatever the ops.
-constexpr double plain_latency = 1e-6;
-
 // XLA's parallel_collective_overlap_limit. Host copies have none: since XLA's PR 44359 a slice copy
 // recognised as a memcpy is unlimited, and our lanes queue them in order.
 constexpr int collective_limit = 1;
@@ -65,8 +61,9 @@ void measure_depth(LhsState& state, const SchedulerOptions& options) {
     LhsNode& node = state.node(i);
     if (!node.collective) continue;
     if (node.item.kind == StepKind::done) {
-      node.async_depth = std::max(
-          node.async_depth, lane_depth + options.seconds(state.graph.program, state.graph.op(node.item.op)));
+      node.async_depth =
+          std::max(node.async_depth,
+                   lane_depth + options.seconds(state.graph.program, state.graph.op(node.item.op)));
       lane_depth = node.async_depth;
     }
   }

@@ -18,6 +18,10 @@ BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original
                                const SchedulerOptions& options,
                                std::map<std::string, int64_t>& rule_counts);
 
+// Seconds between dependent nodes that are not a start and its done: one unit (a microsecond) in
+// XLA's latency estimators, whatever the ops.
+inline constexpr double plain_latency = 1e-6;
+
 // A position to schedule: a compute op, a start or a done. Times are seconds counted backwards from
 // the end of the body.
 struct LhsNode {

@@ -40,7 +40,7 @@ int memory_peak_over_limit(const State& state, const Candidate& a, const Candida
 // XLA it does not lose to what would stall the device: its producers can only be placed after it,
 // so waiting for a collective instead would leave them with nothing to hide that collective.
 int delay_move_to_host_start(const State& state, const Candidate& a, const Candidate& b) {
-  if ((a.stall > 0) != (b.stall > 0)) return 0;
+  if ((a.stall > plain_latency) != (b.stall > plain_latency)) return 0;
   const auto delayed = [&](const Candidate& c) {
     return is_start(state, c) && state.node(c.node).to_host;
   };

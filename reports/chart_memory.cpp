@@ -129,10 +129,21 @@ struct Frame {
   double left = 62, top = 14, width = 440, height = 170;
 };
 
-// The area of role i between the roles below it and its own top, as steps.
-std::vector<std::pair<double, double>> area(const Curve& curve, size_t role, const Frame& frame,
-                                            double x_scale, double y_scale) {
-  std::vector<std::pair<double, double>> top, bottom;
+using Points = std::vector<std::pair<double, double>>;
+
+// A point of a line of steps; where the line goes on level, its last point moves instead.
+void extend(Points& line, double x, double y) {
+  const size_t n = line.size();
+  const bool level = n >= 2 && line[n - 1].second == y && line[n - 2].second == y;
+  if (level)
+    line.back().first = x;
+  else
+    line.emplace_back(x, y);
+}
+
+// The area of a role between the roles below it and its own top, as steps.
+Points area(const Curve& curve, size_t role, const Frame& frame, double x_scale, double y_scale) {
+  Points top, bottom;
   for (size_t i = 0; i < curve.stacks.size(); ++i) {
     double below = 0;
     for (size_t j = 0; j < role; ++j)
@@ -140,8 +151,8 @@ std::vector<std::pair<double, double>> area(const Curve& curve, size_t role, con
     const double above = below + curve.stacks[i][role];
     for (const double at : {curve.at[i], curve.at[i + 1]}) {
       const double x = frame.left + (at - curve.at.front()) * x_scale;
-      top.emplace_back(x, frame.top + frame.height - above * y_scale);
-      bottom.emplace_back(x, frame.top + frame.height - below * y_scale);
+      extend(top, x, frame.top + frame.height - above * y_scale);
+      extend(bottom, x, frame.top + frame.height - below * y_scale);
     }
   }
   top.insert(top.end(), bottom.rbegin(), bottom.rend());

@@ -1,7 +1,7 @@
 // Tables and lists.
 #include "reports/html_tables.h"
 
-#include <algorithm>
+#include <set>
 
 #include "harness/error.h"
 #include "reports/story.h"
@@ -131,7 +131,8 @@ std::string html_hypotheses(const std::vector<Row>& rows) {
 }
 
 std::string html_sources(const std::vector<Row>& rows) {
-  std::string body;
+  std::string body, sources;
+  std::set<std::string> listed;
   for (const Row& row : rows) {
     if (!row.published) continue;
     const Published& p = *row.published;
@@ -139,17 +140,17 @@ std::string html_sources(const std::vector<Row>& rows) {
                        {significant(p.tflops_per_s_per_device, 4), true},
                        {fixed(p.peak_hbm_gib, 1), true},
                        {p.outcome},
-                       {p.source},
                        {p.note}});
+    if (!p.source.empty() && listed.insert(p.source).second)
+      sources += "<p class=\"about\">Source: " + html_escape(p.source) + "</p>\n";
   }
   if (body.empty()) return "";
-  return table(header_of({{"published result"},
-                          {"TFLOPs/s/device", true},
-                          {"peak HBM, GiB", true},
-                          {"outcome"},
-                          {"source"},
-                          {"note"}}),
-               body);
+  const std::string header = header_of({{"published result"},
+                                        {"TFLOPs/s/device", true},
+                                        {"peak HBM, GiB", true},
+                                        {"outcome"},
+                                        {"note"}});
+  return table(header, body) + sources;
 }
 
 std::string html_environment(const std::vector<Row>& rows) {

@@ -76,14 +76,13 @@ std::string difference_table(const Group& group) {
   return print(table) + "\n";
 }
 
-std::string hypothesis_table(const std::vector<Row>& rows) {
-  const std::vector<StatedHypothesis> hypotheses = hypotheses_of(rows);
-  if (hypotheses.empty()) return "";
-  Table table{{{"hypothesis", "setting", "status", "why"}}, {false, false, false, false}};
-  for (const StatedHypothesis& h : hypotheses)
-    table.rows.push_back({markdown_escape(h.id), markdown_escape(h.setting),
-                          markdown_escape(h.status), markdown_escape(h.text)});
-  return "## Hypotheses\n\n" + print(table) + "\n";
+// A list: the sentences are too long for a table that is read in a terminal.
+std::string hypothesis_list(const std::vector<Row>& rows) {
+  std::string out;
+  for (const StatedHypothesis& h : hypotheses_of(rows))
+    out += text("- **", markdown_escape(h.id), "** ", markdown_escape(h.setting), " (",
+                markdown_escape(h.status), "): ", markdown_escape(h.text), "\n");
+  return out.empty() ? "" : "## Hypotheses\n\n" + out;
 }
 
 std::string section(const Group& group) {
@@ -105,7 +104,7 @@ std::string render_markdown(const std::vector<Row>& rows) {
     out += markdown_escape(sentence) + "\n\n";
   for (const Group& group : groups)
     out += section(group);
-  return out + hypothesis_table(rows);
+  return out + hypothesis_list(rows);
 }
 
 }  // namespace spillway

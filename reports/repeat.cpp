@@ -11,9 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Keys whose option has another name.
 std::string option_of(std::string key) {
-  if (key == "hbm_bytes" || key == "host_bytes") key.resize(key.find('_'));
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
 }

@@ -18,7 +18,6 @@ status=0
 build/release/spillway sweep quickstart.json --out "$results" || status=$?
 [[ $status -le 1 ]] || exit "$status"  # 1: a point failed, which the report shows
 build/release/spillway report "$results" --format html --out "$results/report.html"
-build/release/spillway report "$results" --format md
 echo
 echo "HTML report: $PWD/$results/report.html"
 exit "$status"

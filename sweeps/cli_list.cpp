@@ -124,7 +124,7 @@ struct Kind {
 
 constexpr std::array kinds = std::to_array<Kind>({
     {"models", model_rows, {"name", "params_total", "layers", "micro_batch", "seq", "proxy_of"}},
-    {"policies", policy_rows, {"name", "device", "offload", "note"}},
+    {"policies", policy_rows, {"name", "note", "device", "offload"}},
     {"machines", machine_rows, {"name", "figures_total", "figures_assumed"}},
     {"sweeps", sweep_rows, {"name", "points", "simulated", "title"}},
     {"published",
@@ -193,7 +193,7 @@ void add_list(CLI::App& app, Action& action) {
   const auto state = std::make_shared<ListCommand>();
   command->add_option("kind", state->kind, "models, policies, machines, sweeps or published")
       ->required()
-      ->type_name("models|policies|machines|sweeps|published");
+      ->type_name("KIND");
   command->add_flag("--json", state->json, "print one JSON array, with every field");
   command->footer("Example:\n  spillway list machines --json");
   command->callback(

@@ -1,6 +1,7 @@
 // spillway report: one report over the rows of finished sweeps and runs.
 #include <memory>
 
+#include "harness/error.h"
 #include "reports/report.h"
 #include "sweeps/cli.h"
 
@@ -15,7 +16,10 @@ struct ReportCommand {
 
 int execute(const ReportCommand& command) {
   const Format format = parse_format(command.format);  // before any file is read
-  write_text(command.out, render_report(read_rows(command.paths), format));
+  const std::vector<Row> rows = read_rows(command.paths);
+  if (rows.empty())
+    throw InputError(command.paths.front() + ": found no result, expected at least one");
+  write_text(command.out, render_report(rows, format));
   return 0;
 }
 
@@ -29,7 +33,7 @@ void add_report(CLI::App& app, Action& action) {
       ->add_option("results", state->paths,
                    "directories of sweeps, or files of results, a JSON object a line")
       ->required()
-      ->type_name("DIR|results.jsonl...");
+      ->type_name("DIR|results.jsonl");
   command->add_option("--format", state->format, "of the report")
       ->type_name("md|html|csv|json")
       ->capture_default_str();

@@ -1,6 +1,7 @@
 // Shipped machine files by name, others by path.
 #include "sweeps/machines.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -26,7 +27,7 @@ Machine load_machine(const std::string& name_or_path) {
     if (stem_of(file.name) == name_or_path)
       return parse_machine(std::string(file.text), std::string(file.name));
   std::ifstream in(name_or_path);
-  if (!in) {
+  if (!in || std::filesystem::is_directory(name_or_path)) {
     std::string known;
     for (const std::string& name : machine_names()) known += (known.empty() ? "" : ", ") + name;
     throw InputError(text("machine '", name_or_path, "': neither a file that can be read nor one of ",

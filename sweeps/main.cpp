@@ -13,7 +13,7 @@ int run(int argc, char** argv) {
                " and what does each cost on this machine?",
                "spillway");
   app.set_version_flag("--version", SPILLWAY_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // with none, an unknown word is named before a missing one
   spillway::Action action;
   spillway::add_list(app, action);
   spillway::add_describe(app, action);
@@ -25,6 +25,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (!action)
+    throw spillway::InputError("found no subcommand, expected list, describe, run, sweep or report");
   return action();
 }
 

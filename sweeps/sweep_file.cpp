@@ -24,6 +24,16 @@ using nlohmann::json;
   throw InputError(text(file, ": ", key, ": found ", found, ", expected ", expected));
 }
 
+// What `work` refuses, with the place that asked for it.
+template <class Work>
+auto at(const std::string& where, const Work& work) {
+  try {
+    return work();
+  } catch (const InputError& error) {
+    throw InputError(text(where, ": ", error.what()));
+  }
+}
+
 void only_keys(const json& object, std::initializer_list<const char*> known, const std::string& file,
                const std::string& where) {
   if (!object.is_object()) refuse(file, where, shown(object), "an object");
@@ -78,8 +88,12 @@ SweepPoint point_of(const json& entry, const Point& defaults, const std::string&
   const std::string where = text(file, ": point '", result.label, "'");
   for (const auto& [key, value] : entry.items()) {
     if (key == "label") continue;
-    if (key == "published") result.published = find_published(word(entry, "published", file, where)).id;
-    else set_field(result.point, key, value, where);
+    if (key == "published") {
+      const std::string id = word(entry, "published", file, where);
+      result.published = at(where, [&] { return find_published(id).id; });
+    } else {
+      set_field(result.point, key, value, where);
+    }
   }
   return result;
 }
@@ -123,7 +137,7 @@ void include(Sweep& sweep, const json& root, const std::string& file, int depth)
     if (!name.is_string()) refuse(file, "include", shown(name), "the name of a sweep");
     if (depth == max_include_depth)
       refuse(file, "include", name.dump(), text("files nested at most ", max_include_depth, " deep"));
-    Sweep other = load(name.get<std::string>(), depth + 1);
+    Sweep other = at(file + ": include", [&] { return load(name.get<std::string>(), depth + 1); });
     std::move(other.headers.begin(), other.headers.end(), std::back_inserter(sweep.headers));
     std::move(other.points.begin(), other.points.end(), std::back_inserter(sweep.points));
   }
@@ -157,13 +171,8 @@ std::vector<SweepPoint> points_of(const json& root, const std::string& file, con
   for (const json& entry : array_or_empty(root, "points", file))
     points.push_back(point_of(entry, defaults, file, sweep));
   points = multiplied(std::move(points), root.value("axes", json::object()), file);
-  for (const SweepPoint& point : points) {
-    try {
-      verify_point(point.point);
-    } catch (const InputError& error) {
-      throw InputError(text(file, ": point '", point.label, "': ", error.what()));
-    }
-  }
+  for (const SweepPoint& point : points)
+    at(text(file, ": point '", point.label, "'"), [&] { verify_point(point.point); });
   return points;
 }
 

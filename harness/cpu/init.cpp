@@ -1,4 +1,4 @@
-// Counter-based random numbers: element i is a hash of (key, i). About 1 ns an element a thread.
+// Counter-based random numbers: element i is a hash of (key, i). A few ns an element a thread.
 #include "harness/cpu/init.h"
 
 #include <algorithm>

@@ -117,7 +117,19 @@ bool small_product_is_right(DType in, DType out, bool transpose_a, bool transpos
   return got == right;
 }
 
+// Processors with AVX-512 but without its bf16 instructions get emulated kernels from the library,
+// slower than fp32: not taken.
+bool emulated(DType in) {
+#if defined(__x86_64__)
+  return in == DType::bf16 && !__builtin_cpu_supports("avx512bf16");
+#else
+  static_cast<void>(in);
+  return false;
+#endif
+}
+
 bool try_library(DType in) {
+  if (emulated(in)) return false;
   try {
     for (const DType out : {DType::f32, DType::bf16}) {
       if (in == DType::f32 && out == DType::bf16) continue;  // not asked of the library

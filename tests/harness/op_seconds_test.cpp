@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/error.h"
 #include "harness/machine.h"
 #include "tests/harness/sim_support.h"
 
@@ -191,6 +192,26 @@ TEST(OpSeconds, Gb200GathersALayerThroughNvlink) {
   const One gather =
       one(OpKind::all_gather, {{parameters / 128}}, {{parameters}}, DType::bf16, 128);
   EXPECT_NEAR(seconds(gather, machine), 9.7616e-3 + 25e-6, 1e-7);
+}
+
+// A CPU run needs latencies for every kind of op on one device, and has no figure for more. Sizes
+// of a thousand rows: milliseconds, and attention costs more backward than forward.
+TEST(OpSeconds, TheCpuPricesWhatOneDeviceRuns) {
+  const Machine machine = shipped("cpu-2core.json");
+  for (Precision precision : {Precision::fp32, Precision::bf16}) {
+    One made = one(OpKind::matmul, {{1024, 1024}, {1024, 1024}}, {{1024, 1024}});
+    made.op.attributes.precision = precision;
+    EXPECT_NEAR(seconds(made, machine), 2 * 1024.0 * 1024 * 1024 / 0.24e12 / 0.8 + 10e-6, 1e-9);
+  }
+  EXPECT_LT(seconds(attention_of(OpKind::attention), machine),
+            seconds(attention_of(OpKind::attention_backward), machine));
+  const Shape rows = {1024, 1024};
+  EXPECT_NEAR(seconds(one(OpKind::add, {rows, rows}, {rows}), machine), 3 * 2097152 / 20e9 + 10e-6,
+              1e-9);
+  for (OpKind kind : {OpKind::copy_d2h, OpKind::copy_h2d})
+    EXPECT_NEAR(seconds(one(kind, {rows}, {rows}), machine), 2097152 / 7e9, 1e-9);
+  EXPECT_THROW(seconds(one(OpKind::all_gather, {{8}}, {{16}}, DType::bf16, 2), machine),
+               InputError);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <chrono>
+#include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -138,6 +140,34 @@ TEST(Html, PeakBarsAddUpToThePeak) {
               1e-3);
 }
 
+// The highest corner of all areas is the row with most live bytes, thinned or not; y grows
+// downward.
+TEST(Html, MemoryCurveKeepsThePeakWhenThinned) {
+  Row row = testing::measured_rows()[0];
+  nlohmann::json curve = nlohmann::json::array();
+  for (int i = 0; i < 2000; ++i)
+    curve.push_back({{"segment", "body"},
+                     {"step", i},
+                     {"seconds", nullptr},
+                     {"bytes", {{"parameters", 1000}, {"activations", i == 777 ? 1000 : i % 5}}}});
+  row.result["memory_curve"] = curve;
+  const std::vector<Row> rows{row};
+  const std::string svg = memory_curves(groups_of(rows)[0]);
+  const std::regex shape("<polygon points=\"([^\"]*)\" class=\"f-(parameters|activations)\"");
+  std::map<std::string, double> highest;
+  for (std::sregex_iterator i(svg.begin(), svg.end(), shape), end; i != end; ++i) {
+    std::istringstream points((*i)[1]);
+    double x = 0, y = 0, best = 1e9;
+    for (char comma = 0; points >> x >> comma >> y;)
+      best = std::min(best, y);
+    highest[(*i)[2]] = best;
+  }
+  const double top = 14, height = 170;  // the peak touches the top of the frame
+  EXPECT_NEAR(highest["activations"], top, 0.01);
+  EXPECT_NEAR(highest["parameters"], top + height / 2, 0.01);
+  EXPECT_THAT(svg, HasSubstr("live at most 1.95 KiB"));  // 2,000 bytes
+}
+
 TEST(Html, TimelineShowsEverySpanOfTheComputeLane) {
   std::vector<Row> rows{testing::measured_rows()[2]};  // LHS off: waits
   const std::string svg = timelines(groups_of(rows)[0]);
@@ -164,16 +194,16 @@ TEST(Html, CommandRepeatsTheConfig) {
   result["config"] = {{"model", "my model.json"},
                       {"executor", "cpu"},
                       {"micro_batch", 2},
-                      {"hbm_bytes", 1024},
+                      {"hbm", "1024"},
                       {"state_bytes", {4, 4, 4, 4}},
                       {"poison", true},
                       {"lhs", false},
-                      {"host_bytes", nullptr},
+                      {"host", nullptr},
                       {"link", ""},
                       {"policy", "it's=device"}};
   EXPECT_EQ(command_of({"a", result, {}}),
             "spillway run --model 'my model.json' --executor cpu --hbm 1024 --lhs off "
-            "--micro-batch 2 --policy 'it'\\''s=device' --poison --state-bytes 4,4,4,4");
+            "--micro-batch 2 --poison --policy 'it'\\''s=device' --state-bytes 4,4,4,4");
 }
 
 TEST(Html, AHundredRowsTakeWellUnderASecondEach) {

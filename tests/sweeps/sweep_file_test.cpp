@@ -11,6 +11,7 @@
 
 #include "harness/error.h"
 #include "reports/published.h"
+#include "sweeps/run.h"
 #include "tests/sweeps/support_cli.h"
 
 namespace spillway {
@@ -267,6 +268,21 @@ TEST(ShippedSweeps, TheQuickstartExecutesSixVariantsAndSimulatesThePublishedOnes
   EXPECT_THAT(executed, ElementsAre("device", "remat", "offload, LHS off", "offload, LHS on",
                                     "offload, LHS on, pipelined", "device, HBM too small"));
   EXPECT_EQ(sweep.points.size(), 10U);
+}
+
+// Planned only; nothing runs.
+TEST(ShippedSweeps, TheSmallHbmOfTheQuickstartFitsWhatOffloadsAndNothingMore) {
+  int64_t small = 0, device = 0, offloading = 0;
+  for (const SweepPoint& point : load_sweep("quickstart").points) {
+    if (point.point.executor != ExecutorKind::cpu) continue;
+    const int64_t peak = prepare(point.point, {}).plan.device_bytes;
+    if (point.point.hbm_bytes) small = *point.point.hbm_bytes;
+    if (point.point.policy == "qkv_proj_offloaded") offloading = std::max(offloading, peak);
+    if (point.label == "device") device = peak;
+  }
+  EXPECT_GT(offloading, 0);
+  EXPECT_LE(offloading, small);
+  EXPECT_LT(small, device);
 }
 
 }  // namespace
