@@ -118,21 +118,37 @@ class Runner {
     return Fitted{fitted["figure"], fitted["value"], fitted["on"]};
   }
 
-  // Warm-up steps of a point, or none when the budget has no room for them; decided once.
-  int64_t warmup_of(const Executed& executed) {
-    if (sweep_.time_budget_seconds == 0) return executed.prepared->point.warmup;
-    if (store_.resolved("warm-up").is_null()) store_.resolve("warm-up", has_time_for_warmup());
-    return store_.resolved("warm-up").get<bool>() ? executed.prepared->point.warmup : 0;
+  // What a visit consists of; decided once. Where the time budget has no room for a round of whole
+  // visits, the warm-up goes first and then all timed steps but one.
+  struct VisitPlan {
+    bool warmup = true;
+    int64_t steps = 1;  // timed
+  };
+
+  VisitPlan visit_plan() {
+    if (store_.resolved("visit").is_null()) {
+      const VisitPlan plan = affordable_visit();
+      store_.resolve("visit", {{"warmup", plan.warmup}, {"steps", plan.steps}});
+    }
+    const json plan = store_.resolved("visit");
+    return {plan["warmup"], plan["steps"]};
   }
 
-  bool has_time_for_warmup() const {
-    double seconds = 0;
-    for (const Executed& executed : executed_) {
-      const Point& point = executed.prepared->point;
-      seconds += estimated_step_seconds(point) *
-                 static_cast<double>(point.warmup + sweep_.steps_per_visit);
-    }
-    return seconds <= sweep_.time_budget_seconds;
+  VisitPlan affordable_visit() const {
+    const VisitPlan whole{true, sweep_.steps_per_visit};
+    if (sweep_.time_budget_seconds == 0 || executed_.empty()) return whole;
+    const Point& point = executed_.front().prepared->point;
+    const double one_step_of_each =
+        estimated_step_seconds(point) * static_cast<double>(executed_.size());
+    const auto fits = [&](int64_t steps) {
+      return one_step_of_each * static_cast<double>(steps) <= sweep_.time_budget_seconds;
+    };
+    if (fits(point.warmup + whole.steps)) return whole;
+    return {false, fits(whole.steps) ? whole.steps : 1};
+  }
+
+  int64_t warmup_of(const Executed& executed) {
+    return visit_plan().warmup ? executed.prepared->point.warmup : 0;
   }
 
   // From a run of two layers of it: a step is its layers and little else.
@@ -145,8 +161,9 @@ class Runner {
     return outcome.traces.front().seconds * std::max(1.0, layers / few);
   }
 
-  int64_t timed_steps_per_visit(const Executed& executed, int64_t warmup) const {
-    return std::min(sweep_.steps_per_visit, executed.prepared->point.steps - warmup);
+  int64_t timed_steps_per_visit(const Executed& executed) {
+    const Point& point = executed.prepared->point;
+    return std::min(visit_plan().steps, point.steps - point.warmup);
   }
 
   void run_rounds() {
@@ -166,9 +183,8 @@ class Runner {
     if (const json rounds = store_.resolved("rounds"); !rounds.is_null()) return rounds.get<int64_t>();
     int64_t rounds = 0;
     for (const Executed& executed : executed_) {
-      const int64_t warmup = warmup_of(executed);
       const int64_t timed = executed.prepared->point.steps - executed.prepared->point.warmup;
-      const int64_t per_visit = timed_steps_per_visit(executed, warmup);
+      const int64_t per_visit = timed_steps_per_visit(executed);
       rounds = std::max(rounds, (timed + per_visit - 1) / per_visit);
     }
     return rounds;
@@ -205,7 +221,7 @@ class Runner {
     const double begin = now();
     Prepared& prepared = *executed.prepared;
     const int64_t warmup = round == 0 ? warmup_of(executed) : 0;
-    const int64_t steps = warmup + timed_steps_per_visit(executed, warmup);
+    const int64_t steps = warmup + timed_steps_per_visit(executed);
     const Outcome outcome = run_cpu(prepared, memory_, steps, warmup);
     json result = result_of(prepared, outcome, settings_for(*executed.point));
     if (round == 0) result["config"]["warmup"] = std::to_string(warmup);
