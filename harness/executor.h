@@ -34,6 +34,8 @@ class CpuMemory {
   std::byte* host() const;
   int64_t device_reserved() const;
   int64_t host_reserved() const;
+  // Bytes mapped for an arena of so many bytes: whole huge pages.
+  static int64_t mapped_bytes(int64_t bytes);
 
  private:
   struct State;
@@ -70,7 +72,8 @@ class CpuExecutor : public Executor {
   // Raw access to a persistent tensor, for tests and goldens. Size must be exact.
   std::vector<std::byte> read(TensorId tensor) const;
   void write(TensorId tensor, const std::vector<std::byte>& bytes);
-  int64_t host_bytes_reserved() const;  // as mapped
+  // What this plan's host arena takes when mapped; shared arenas may be larger for others' sake.
+  int64_t host_bytes_reserved() const;
   // Generation stamps that did not match when a slot was reloaded (0 in an intact run).
   int64_t stale_reloads() const;
   // Fills the whole device arena with a byte pattern; highest byte that differs from it afterwards.

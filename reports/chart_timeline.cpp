@@ -133,12 +133,34 @@ Shown lanes_used(const std::vector<std::vector<Layer>>& rows) {
   return shown;
 }
 
+std::string title_of(const Layer& layer) {
+  return text(layer.segment.empty() ? "layer" : layer.segment, ", ", duration(layer.seconds()));
+}
+
+// A layer may be shorter than its title.
+double panel_width(const Layer& layer, double scale) {
+  return std::max(layer.seconds() * scale, text_width(title_of(layer), 11));
+}
+
+// Units a second, so that the longest row fits.
+double scale_of(const std::vector<std::vector<Layer>>& rows, double most) {
+  double scale = plot / most;
+  const auto fits = [&](const std::vector<Layer>& layers) {
+    double width = 0;
+    for (const Layer& layer : layers)
+      width += panel_width(layer, scale);
+    return width <= plot;
+  };
+  for (int i = 0; i < 20 && !std::all_of(rows.begin(), rows.end(), fits); ++i)
+    scale *= 0.96;
+  return scale;
+}
+
 double lane_top(size_t i) { return top + lane_pitch * static_cast<double>(i); }
 
 void draw_layer(Svg& svg, const Layer& layer, double left, const Shown& shown, double scale) {
   const double seconds = layer.seconds(), width = seconds * scale;
-  svg.text(left, top - 7, "small",
-           text(layer.segment.empty() ? "layer" : layer.segment, ", ", duration(seconds)));
+  svg.text(left, top - 7, "small", title_of(layer));
   for (size_t i = 0; i < shown.size(); ++i)
     svg.rect({left, lane_top(i), width, lane_height}, "lane");
   const double bottom = lane_top(shown.size());
@@ -163,7 +185,7 @@ std::string picture(const Row& row, const std::vector<Layer>& layers, const Show
   double left = gutter;
   for (const Layer& layer : layers) {
     draw_layer(svg, layer, left, shown, scale);
-    left += layer.seconds() * scale + gap;
+    left += panel_width(layer, scale) + gap;
   }
   return text("<figure><figcaption>", html_escape(row.label), "</figcaption>", svg.str(),
               "</figure>\n");
@@ -193,9 +215,10 @@ std::string timelines(const Group& group) {
   }
   if (most <= 0) return "";
   const Shown shown = lanes_used(rows);
+  const double scale = scale_of(rows, most);
   std::string out = timeline_legend(rows);
   for (size_t i = 0; i < rows.size(); ++i)
-    if (seconds_of(rows[i]) > 0) out += picture(*group.rows[i], rows[i], shown, plot / most);
+    if (seconds_of(rows[i]) > 0) out += picture(*group.rows[i], rows[i], shown, scale);
   return out;
 }
 

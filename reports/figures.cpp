@@ -183,8 +183,11 @@ std::vector<Group> groups_of(const std::vector<Row>& rows) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return rank_of_kind(a.kind) < rank_of_kind(b.kind);
   });
-  for (Group& group : groups)
+  for (Group& group : groups) {
+    std::stable_partition(group.rows.begin(), group.rows.end(),
+                          [](const Row* row) { return counts(*row); });
     choose_references(group);
+  }
   return groups;
 }
 

@@ -58,7 +58,8 @@ struct Group {
   const Row* first = nullptr;  // the first with a rate; what "over the first row" refers to
   const Row* remat = nullptr;  // labelled "remat", else the first under policy `full`
 };
-// Measured groups first, then projected, then simulated; within a kind in order of appearance.
+// Measured groups first, then projected, then simulated; within a kind in order of appearance, as
+// are the rows of a group, those without a result (oom, failed) after the others.
 // Pointers into `rows`.
 std::vector<Group> groups_of(const std::vector<Row>& rows);
 bool has_published(const Group& group);  // at least one row with a published rate

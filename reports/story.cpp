@@ -75,7 +75,8 @@ std::string headline_offload(const Group& group) {
   if (!best) return "";
   std::string sentence = "The fastest offloading run, " + quoted(*best) + ",";
   if (const Number hidden = hidden_percent(*best))
-    sentence += text(" hides ", fixed(hidden, 1), " % of its transfer time");
+    sentence += *hidden < 0.05 ? " hides none of its transfer time"
+                               : text(" hides ", fixed(hidden, 1), " % of its transfer time");
   const auto ratio = group.remat ? step_ratio(*best, *group.remat) : std::nullopt;
   if (ratio)
     sentence +=

@@ -1,8 +1,7 @@
-// One subcommand a file. Each adds itself to the command line and, when chosen, sets `action`.
+// The subcommands as plain values: what was asked for, and how each is carried out. Reading the
+// command line into them is main.cpp's.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,19 +10,38 @@
 
 namespace spillway {
 
-using Action = std::function<int()>;  // returns the exit code
+struct ListCommand {
+  std::string kind;  // models, policies, machines, sweeps, published
+  bool json = false;
+};
+struct DescribeCommand {
+  Point point;
+  std::string json;  // "-" or nothing
+  bool program = false;
+};
+struct RunCommand {
+  Point point;
+  std::string json;  // file, "-" for stdout, or nothing
+};
+struct SweepCommand {
+  std::string file, out;
+};
+struct ReportCommand {
+  std::vector<std::string> paths;
+  std::string format = "md", out = "-";
+};
 
-void add_list(CLI::App& app, Action& action);
-void add_describe(CLI::App& app, Action& action);
-void add_run(CLI::App& app, Action& action);
-void add_sweep(CLI::App& app, Action& action);
-void add_report(CLI::App& app, Action& action);
-
-// Adds the options `names` (all of fields() when empty) to a subcommand; each parses into `point`.
-void add_point_options(CLI::App& command, Point& point, const std::vector<std::string>& names = {});
+// Each returns the exit code and throws as the parts it calls do.
+int execute(const ListCommand& command);
+int execute(const DescribeCommand& command);
+int execute(const RunCommand& command);
+int execute(const SweepCommand& command);
+int execute(const ReportCommand& command);
 
 // Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be written.
 void write_text(const std::string& path, const std::string& text);
+// Before long work whose result goes there. Throws InputError when the file cannot be written.
+void require_writable(const std::string& path);
 // JSON on one line, which `report` reads too. What a run could not have is null in it, never NaN.
 void write_json(const std::string& path, const nlohmann::json& object);
 

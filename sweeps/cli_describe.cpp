@@ -1,7 +1,6 @@
 // spillway describe: sizes, bytes and FLOPs of a model, without running anything.
 #include <cstdio>
 #include <iostream>
-#include <memory>
 
 #include "harness/error.h"
 #include "offload/policy.h"
@@ -13,12 +12,6 @@
 namespace spillway {
 
 namespace {
-
-struct DescribeCommand {
-  Point point;
-  std::string json;
-  bool program = false;
-};
 
 nlohmann::json describe_json(const ModelConfig& config, const ModelAccount& account) {
   nlohmann::json activations = nlohmann::json::array();
@@ -64,6 +57,8 @@ void print_table(const ModelConfig& config, const ModelAccount& account, int64_t
                 bytes_text(static_cast<double>(size.bytes) * static_cast<double>(size.layers)).c_str());
 }
 
+}  // namespace
+
 int execute(const DescribeCommand& command) {
   ModelConfig config = load_model(command.point.model);
   for (const std::string& warning : config.warnings) std::cerr << "warning: " << warning << "\n";
@@ -81,21 +76,6 @@ int execute(const DescribeCommand& command) {
     write_text("-", dump(apply_policy(built, parse_policy(command.point.policy)).program));
   }
   return 0;
-}
-
-}  // namespace
-
-void add_describe(CLI::App& app, Action& action) {
-  CLI::App* command =
-      app.add_subcommand("describe", "Parameters, bytes and FLOPs of a model; runs nothing");
-  const auto state = std::make_shared<DescribeCommand>();
-  add_point_options(*command, state->point,
-                    {"model", "micro-batch", "seq", "layers", "devices", "policy"});
-  command->get_option("--model")->required();
-  command->add_flag("--json{-}", state->json, "print one JSON object on stdout");
-  command->add_flag("--program", state->program, "print the training step as a program");
-  command->footer("Example:\n  spillway describe --model llama3.1-405b --micro-batch 2 --seq 8192");
-  command->callback([state, &action] { action = [state] { return execute(*state); }; });
 }
 
 }  // namespace spillway

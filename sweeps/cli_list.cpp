@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <memory>
 #include <sstream>
 
 #include "harness/error.h"
@@ -167,37 +166,20 @@ void print_table(const Kind& kind, const json& rows) {
   write_text("-", table);
 }
 
-int execute(const std::string& kind_name, bool as_json) {
+}  // namespace
+
+int execute(const ListCommand& command) {
   std::string known;
   for (const Kind& kind : kinds) {
     known += text(known.empty() ? "" : ", ", kind.name);
-    if (kind_name != kind.name) continue;
-    if (as_json)
+    if (command.kind != kind.name) continue;
+    if (command.json)
       write_json("-", kind.rows());
     else
       print_table(kind, kind.rows());
     return 0;
   }
-  bad_value("list", kind_name, "one of " + known);
-}
-
-}  // namespace
-
-void add_list(CLI::App& app, Action& action) {
-  struct ListCommand {
-    std::string kind;
-    bool json = false;
-  };
-  CLI::App* command =
-      app.add_subcommand("list", "What is compiled in: models, policies, machines, ...");
-  const auto state = std::make_shared<ListCommand>();
-  command->add_option("kind", state->kind, "models, policies, machines, sweeps or published")
-      ->required()
-      ->type_name("KIND");
-  command->add_flag("--json", state->json, "print one JSON array, with every field");
-  command->footer("Example:\n  spillway list machines --json");
-  command->callback(
-      [state, &action] { action = [state] { return execute(state->kind, state->json); }; });
+  bad_value("list", command.kind, "one of " + known);
 }
 
 }  // namespace spillway

@@ -12,11 +12,6 @@ namespace spillway {
 
 namespace {
 
-struct RunCommand {
-  Point point;
-  std::string json;
-};
-
 void print_number(const char* label, const nlohmann::json& value) {
   if (!value.is_null()) std::printf("%-26s%.6g\n", label, value.get<double>());
 }
@@ -57,8 +52,11 @@ void print_result(const nlohmann::json& result) {
     std::printf("%-26s%s\n", "gradient digest", result["gradient_digest"].get<std::string>().c_str());
 }
 
+}  // namespace
+
 int execute(const RunCommand& command) {
   verify_point(command.point);
+  require_writable(command.json);
   Settings settings;
   if (command.point.executor == ExecutorKind::cpu) settings.memory = std::make_shared<CpuMemory>();
   if (!command.point.link.empty()) settings.link_bytes_per_second = resolve_link(command.point, settings);
@@ -69,21 +67,6 @@ int execute(const RunCommand& command) {
   if (command.json != "-") print_result(result);
   if (!command.json.empty()) write_json(command.json, result);
   return 0;
-}
-
-}  // namespace
-
-void add_run(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("run", "Run one point: for real (cpu) or predicted (sim)");
-  const auto state = std::make_shared<RunCommand>();
-  add_point_options(*command, state->point);
-  command->get_option("--model")->required();
-  command->add_option("--json", state->json, "write the result as one JSON object; - for stdout")
-      ->type_name("FILE|-");
-  command->footer(
-      "Example:\n  spillway run --model llama3.1-405b --executor sim --devices 128 --micro-batch 2 "
-      "--seq 8192 \\\n    --precision nvfp4 --policy qkv_proj_offloaded --pipeline-collectives on");
-  command->callback([state, &action] { action = [state] { return execute(*state); }; });
 }
 
 }  // namespace spillway

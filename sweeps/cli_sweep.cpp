@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <iostream>
-#include <memory>
 
 #include "harness/error.h"
 #include "reports/report.h"
@@ -14,10 +13,6 @@ namespace spillway {
 
 namespace {
 
-struct SweepCommand {
-  std::string file, out;
-};
-
 // One line that overwrites itself on a terminal; nothing elsewhere.
 void show_progress(int64_t done, int64_t total, const std::string& next, double seconds_left) {
   if (isatty(STDERR_FILENO) == 0) return;
@@ -26,6 +21,8 @@ void show_progress(int64_t done, int64_t total, const std::string& next, double 
   if (seconds_left >= 0) std::fprintf(stderr, ", about %.0f s left", seconds_left);
   std::fflush(stderr);
 }
+
+}  // namespace
 
 int execute(const SweepCommand& command) {
   const Sweep sweep = load_sweep(command.file);
@@ -38,19 +35,6 @@ int execute(const SweepCommand& command) {
   std::cerr << "results: " << out << "/results.jsonl\n";
   if (failed > 0) std::cerr << failed << " of " << sweep.points.size() << " points failed\n";
   return failed > 0 ? 1 : 0;
-}
-
-}  // namespace
-
-void add_sweep(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("sweep", "Run the points of a sweep file; continues what DIR holds");
-  const auto state = std::make_shared<SweepCommand>();
-  command->add_option("file", state->file, "a sweep file, or the name of a shipped sweep")
-      ->type_name("FILE.json")
-      ->required();
-  command->add_option("--out", state->out, "directory of the results [results/NAME]")->type_name("DIR");
-  command->footer("Example:\n  spillway sweep llama3.1-405b-published.json --out results/published");
-  command->callback([state, &action] { action = [state] { return execute(*state); }; });
 }
 
 }  // namespace spillway

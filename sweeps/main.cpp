@@ -1,12 +1,104 @@
-// The program `spillway`: chooses a subcommand and turns errors into exit codes.
+// The program `spillway`: reads the command line into one subcommand and turns errors into exit codes.
 // 0 done; 1 a run or point failed; 2 wrong usage or bad input.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
 #include <iostream>
+#include <memory>
 
 #include "harness/error.h"
 #include "sweeps/cli.h"
 
 namespace {
+
+using namespace spillway;
+
+using Action = std::function<int()>;  // the chosen subcommand; returns the exit code
+
+// A subcommand that fills a Command value and, when chosen, becomes the action.
+template <class Command>
+std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& app, Action& action, const char* name,
+                                                           const char* help, const char* example) {
+  CLI::App* added = app.add_subcommand(name, help);
+  const auto command = std::make_shared<Command>();
+  added->footer(std::string("Example:\n  ") + example);
+  added->callback([command, &action] { action = [command] { return execute(*command); }; });
+  return {added, command};
+}
+
+// Adds the options `names` (all of fields() when empty) to a subcommand; each parses into `point`.
+void add_point_options(CLI::App& command, Point& point, const std::vector<std::string>& names = {}) {
+  for (const Field& field : fields()) {
+    if (!names.empty() && std::find(names.begin(), names.end(), field.name) == names.end()) continue;
+    // InputError passes through CLI11 untouched, so the message is the same as in a sweep file.
+    const auto parse = [&field, &point](const CLI::results_t& values) {
+      field.parse(point, values.front());
+      return true;
+    };
+    CLI::Option* added = command.add_option(std::string("--") + field.name, parse, field.help);
+    added->type_name(field.value)->expected(1);
+    const std::string value = field.print(point);
+    if (field.is_flag) added->expected(0, 1)->default_str("on");
+    else if (!value.empty()) added->default_str(value);
+  }
+  command.get_option("--model")->required();
+}
+
+void add_list(CLI::App& app, Action& action) {
+  const auto [added, command] =
+      add_command<ListCommand>(app, action, "list", "What is compiled in: models, policies, machines, ...",
+                               "spillway list machines --json");
+  added->add_option("kind", command->kind, "models, policies, machines, sweeps or published")
+      ->required()
+      ->type_name("KIND");
+  added->add_flag("--json", command->json, "print one JSON array, with every field");
+}
+
+void add_describe(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<DescribeCommand>(
+      app, action, "describe", "Parameters, bytes and FLOPs of a model; runs nothing",
+      "spillway describe --model llama3.1-405b --micro-batch 2 --seq 8192");
+  add_point_options(*added, command->point,
+                    {"model", "micro-batch", "seq", "layers", "devices", "policy"});
+  added->add_flag("--json{-}", command->json, "print one JSON object on stdout");
+  added->add_flag("--program", command->program, "print the training step as a program");
+}
+
+void add_run(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<RunCommand>(
+      app, action, "run", "Run one point: for real (cpu) or predicted (sim)",
+      "spillway run --model llama3.1-405b --executor sim --devices 128 --micro-batch 2 --seq 8192 \\\n"
+      "    --precision nvfp4 --policy qkv_proj_offloaded --pipeline-collectives on");
+  add_point_options(*added, command->point);
+  added->add_option("--json", command->json, "write the result as one JSON object; - for stdout")
+      ->type_name("FILE|-");
+}
+
+void add_sweep(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<SweepCommand>(
+      app, action, "sweep", "Run the points of a sweep file; continues what DIR holds",
+      "spillway sweep llama3.1-405b-published.json --out results/published");
+  added->add_option("file", command->file, "a sweep file, or the name of a shipped sweep")
+      ->type_name("FILE.json")
+      ->required();
+  added->add_option("--out", command->out, "directory of the results [results/NAME]")->type_name("DIR");
+}
+
+void add_report(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<ReportCommand>(
+      app, action, "report", "Tables and pictures over results, published beside them",
+      "spillway report results/quickstart --format html --out report.html");
+  added->add_option("results", command->paths,
+                    "directories of sweeps, or files of results, a JSON object a line")
+      ->required()
+      ->type_name("DIR|results.jsonl");
+  added->add_option("--format", command->format, "of the report")
+      ->type_name("md|html|csv|json")
+      ->capture_default_str();
+  added->add_option("--out", command->out, "where to write it; - for stdout")
+      ->type_name("FILE")
+      ->capture_default_str();
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Spillway: should an activation stay in HBM, go to host memory, or be computed again,"
@@ -14,19 +106,19 @@ int run(int argc, char** argv) {
                "spillway");
   app.set_version_flag("--version", SPILLWAY_VERSION);
   app.require_subcommand(0, 1);  // with none, an unknown word is named before a missing one
-  spillway::Action action;
-  spillway::add_list(app, action);
-  spillway::add_describe(app, action);
-  spillway::add_run(app, action);
-  spillway::add_sweep(app, action);
-  spillway::add_report(app, action);
+  Action action;
+  add_list(app, action);
+  add_describe(app, action);
+  add_run(app, action);
+  add_sweep(app, action);
+  add_report(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (!action)
-    throw spillway::InputError("found no subcommand, expected list, describe, run, sweep or report");
+    throw InputError("found no subcommand, expected list, describe, run, sweep or report");
   return action();
 }
 

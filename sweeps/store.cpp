@@ -63,6 +63,15 @@ void read_lines(const std::string& path, const std::function<void(const json&)>&
   }
 }
 
+// Always whole, as it is renamed into its place: another content is not ours to replace.
+json read_state(const std::string& path) {
+  if (!std::filesystem::exists(path)) return json::object();
+  json state = json::parse(contents_of(path), nullptr, false);
+  if (!state.is_object())
+    throw InputError(text(path, ": found something else, expected one JSON object as a sweep writes it"));
+  return state;
+}
+
 int lock(const std::string& directory) {
   const std::string path = directory + "/" + lock_file;
   const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
@@ -83,17 +92,16 @@ Store::Store(const std::string& directory, const std::string& sweep) : directory
     throw InputError(text(directory, ": cannot be made a directory: ", error.message()));
   lock_ = lock(directory);
   const std::string path = directory + "/" + state_file;
-  state_ = json::parse(contents_of(path), nullptr, false);
-  if (!state_.is_object()) state_ = json::object();
-  if (const json name = resolved("name"); name.is_string() && name != sweep)
+  state_ = read_state(path);
+  if (const json name = resolved("name"); !name.is_null() && name != sweep)
     throw InputError(text(path, ": found results of sweep ", name.dump(), ", expected '", sweep,
                           "' or an empty directory"));
-  if (resolved("name").is_null()) resolve("name", sweep);
   read_lines(directory + "/" + results_file, [&](const json& line) {
     results_.emplace(line["key"].get<std::string>(), line);
   });
   read_lines(directory + "/" + visits_file,
              [&](const json& line) { visits_[line["key"].get<std::string>()].push_back(line); });
+  if (resolved("name").is_null()) resolve("name", sweep);
 }
 
 Store::~Store() { ::close(lock_); }

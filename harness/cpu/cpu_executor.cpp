@@ -83,6 +83,7 @@ struct CpuExecutor::State {
   std::unique_ptr<ComputeLane> compute;
   std::vector<std::unique_ptr<CopyLane>> copies;
   std::vector<Lane> copy_lanes;  // of `copies`
+  int64_t host_bytes_reserved = 0;
 };
 
 CpuExecutor::State::State(const Schedule& schedule, const Plan& plan, const CpuOptions& run_options,
@@ -90,7 +91,8 @@ CpuExecutor::State::State(const Schedule& schedule, const Plan& plan, const CpuO
     : options(run_options),
       memory(run_memory ? std::move(run_memory) : std::make_shared<CpuMemory>()),
       pool(process_pool(run_options.threads)),
-      share(schedule, map_arenas(schedule, plan, *memory)) {
+      share(schedule, map_arenas(schedule, plan, *memory)),
+      host_bytes_reserved(CpuMemory::mapped_bytes(plan.host_arena_bytes)) {
   if (options.poison) poison = std::make_unique<Poison>(share.arenas, memory->device_reserved());
   init_persistent(share.arenas, options.seed, *pool);
   compute = std::make_unique<ComputeLane>(share, *pool, poison.get());
@@ -199,7 +201,7 @@ void CpuExecutor::write(TensorId tensor, const std::vector<std::byte>& bytes) {
   std::memcpy(target.data(), bytes.data(), bytes.size());
 }
 
-int64_t CpuExecutor::host_bytes_reserved() const { return state_->memory->host_reserved(); }
+int64_t CpuExecutor::host_bytes_reserved() const { return state_->host_bytes_reserved; }
 
 int64_t CpuExecutor::stale_reloads() const { return state_->share.stale_reloads; }
 

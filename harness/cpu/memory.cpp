@@ -42,7 +42,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   void reserve(int64_t bytes) {
-    const int64_t wanted = round_up(std::max<int64_t>(bytes, 1), huge_page);
+    const int64_t wanted = CpuMemory::mapped_bytes(std::max<int64_t>(bytes, 1));
     if (wanted <= bytes_) return;
     unmap();
     map(wanted);
@@ -107,5 +107,6 @@ std::byte* CpuMemory::device() const { return state_->device.data(); }
 std::byte* CpuMemory::host() const { return state_->host.data(); }
 int64_t CpuMemory::device_reserved() const { return state_->device.bytes(); }
 int64_t CpuMemory::host_reserved() const { return state_->host.bytes(); }
+int64_t CpuMemory::mapped_bytes(int64_t bytes) { return round_up(bytes, huge_page); }
 
 }  // namespace spillway

@@ -129,6 +129,7 @@ TEST(Figures, AFailedRowIsNoReference) {
   const std::vector<Group> groups = groups_of(rows);
   EXPECT_EQ(groups[0].first->label, "QKV offload, LHS off");
   EXPECT_EQ(groups[0].remat, nullptr);
+  EXPECT_EQ(groups[0].rows[3]->label, "device");  // behind the rows that count
 }
 
 TEST(Figures, TheFirstRowIsTheFirstWithARate) {

@@ -163,23 +163,22 @@ void add_optimizers(std::vector<OpCase>& cases, DType state) {
   a.beta2 = 0.95;
   a.adam_epsilon = 1e-8;
   a.weight_decay = 0.1;
-  const Item e{{3, 20001}, f32}, s{{3, 20001}, state}, v{{3, 20001}, state, Item::Fill::positive},
-      copy{{3, 20001}, bf16};
-  for (const int64_t step : {0, 41}) {
-    cases.push_back({called(OpKind::adamw, state, "step", step),
-                     OpKind::adamw,
-                     a,
-                     {e, s, v, s},
-                     {e, s, v},
-                     {},
-                     step});
-    cases.push_back({called(OpKind::adamw, state, "with_copy", step),
-                     OpKind::adamw,
-                     a,
-                     {s, s, v, e},
-                     {s, s, v, copy},
-                     {{0, 0}, {1, 1}, {2, 2}},
-                     step});
+  const OpKind adamw = OpKind::adamw;
+  const std::vector<Shared> in_place = {{0, 0}, {1, 1}, {2, 2}};
+  for (const int64_t width : {7, 20001}) {
+    const Item e{{3, width}, f32}, s{{3, width}, state}, copy{{3, width}, bf16};
+    const Item v{{3, width}, state, Item::Fill::positive};
+    for (const int64_t step : {0, 41}) {
+      const std::string size = text(width, "_step", step);
+      cases.push_back({called(adamw, state, size), adamw, a, {e, s, v, s}, {e, s, v}, {}, step});
+      cases.push_back({called(adamw, state, size, "_with_copy"),
+                       adamw,
+                       a,
+                       {s, s, v, e},
+                       {s, s, v, copy},
+                       in_place,
+                       step});
+    }
   }
 }
 

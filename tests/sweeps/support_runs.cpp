@@ -1,0 +1,35 @@
+#include "tests/sweeps/support_runs.h"
+
+namespace spillway {
+
+std::string label(const RunVariant& variant) {
+  return variant.policy + (variant.lhs ? ", LHS on" : ", LHS off") +
+         (variant.pipeline ? ", pipelined" : "") +
+         (variant.rotation_copies ? ", rotation copies" : "");
+}
+
+std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies) {
+  std::vector<RunVariant> variants;
+  for (const std::string& policy : policies) {
+    for (const bool lhs : {false, true}) {
+      variants.push_back({policy, lhs, false, false});
+      variants.push_back({policy, lhs, true, false});
+      variants.push_back({policy, lhs, true, true});
+    }
+  }
+  return variants;
+}
+
+Point tiny_point(const RunVariant& variant, int64_t micro_batch, int64_t seq) {
+  Point point;
+  point.model = "llama-tiny";
+  point.policy = variant.policy;
+  point.lhs = variant.lhs;
+  point.pipeline = variant.pipeline;
+  point.rotation_copies = variant.rotation_copies;
+  point.micro_batch = micro_batch;
+  point.seq = seq;
+  return point;
+}
+
+}  // namespace spillway

@@ -1,0 +1,24 @@
+// Points of a tiny Llama that are really executed, for tests of the whole.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sweeps/run.h"
+
+namespace spillway {
+
+struct RunVariant {
+  std::string policy;
+  bool lhs = true, pipeline = false, rotation_copies = false;
+};
+
+std::string label(const RunVariant& variant);
+
+// Each policy with LHS off and on, not pipelined, pipelined by rings, pipelined by copies.
+std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies);
+
+// llama-tiny, four layers, one device, on the CPU executor.
+Point tiny_point(const RunVariant& variant, int64_t micro_batch, int64_t seq);
+
+}  // namespace spillway
