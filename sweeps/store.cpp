@@ -85,12 +85,16 @@ int lock(const std::string& directory) {
 
 }  // namespace
 
-Store::Store(const std::string& directory, const std::string& sweep) : directory_(directory) {
+Store::Store(const std::string& directory) : directory_(directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error || !std::filesystem::is_directory(directory))
     throw InputError(text(directory, ": cannot be made a directory: ", error.message()));
   lock_ = lock(directory);
+}
+
+// Delegates, so that the destructor frees the lock when the contents are refused.
+Store::Store(const std::string& directory, const std::string& sweep) : Store(directory) {
   const std::string path = directory + "/" + state_file;
   state_ = read_state(path);
   if (const json name = resolved("name"); !name.is_null() && name != sweep)
@@ -116,7 +120,15 @@ void Store::append(const char* file, const json& line) const {
   const std::string path = directory_ + "/" + file;
   const int out = ::open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
   if (out < 0) io_error(path, "cannot be opened");
-  write_all(out, path, line.dump() + "\n");
+  const off_t before = ::lseek(out, 0, SEEK_END);
+  try {
+    write_all(out, path, line.dump() + "\n");
+  } catch (...) {
+    // The sweep goes on: half a line (a full disk) must not stay before the next one.
+    static_cast<void>(!::ftruncate(out, before));
+    ::close(out);
+    throw;
+  }
   ::close(out);
 }
 

@@ -37,6 +37,7 @@ class Store {
   void resolve(const std::string& name, const nlohmann::json& value);
 
  private:
+  explicit Store(const std::string& directory);  // makes and locks it
   void append(const char* file, const nlohmann::json& line) const;
 
   std::string directory_;

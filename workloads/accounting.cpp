@@ -2,6 +2,8 @@
 // not) both are given; recomputation, optimizer, norms and rotations are never counted.
 #include "workloads/accounting.h"
 
+#include <utility>
+
 #include "harness/error.h"
 #include "harness/ops.h"
 #include "workloads/checked.h"

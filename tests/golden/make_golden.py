@@ -149,7 +149,7 @@ def make_case(name, case):
     with torch.no_grad():
         for p in params.values():
             # Far larger than a real model's start, so that a wrong term shows in the loss.
-            p.uniform_(0.8, 1.2) if p.dim() == 1 else p.normal_(0.0, 0.15)
+            p.uniform_(0.8, 1.2) if p.dim() == 1 else p.normal_(0.0, 0.1)
             p.copy_(p.bfloat16())  # lets a bfloat16 run begin from the very same weights
     weights = {n: p.detach().clone() for n, p in params.items()}
     tokens = torch.randint(config.vocab_size, (case["batch"], case["seq"] + 1))

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "harness/error.h"
 #include "tests/sweeps/support_cli.h"
@@ -134,6 +136,43 @@ TEST(StoreTest, CutsAnOnlyLine) {
   fs::resize_file(scratch.path() + "/results.jsonl", 7);
   EXPECT_FALSE(Store(scratch.path(), "mine").has_result("a"));
   EXPECT_EQ(fs::file_size(scratch.path() + "/results.jsonl"), 0U);
+}
+
+// While it lives no file of this process grows beyond `bytes`, as if the disk were full.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(StoreTest, LeavesNoHalfLineWhenTheDiskIsFull) {
+  const ScratchDir scratch;
+  const std::string path = scratch.path() + "/visits.jsonl";
+  Store store(scratch.path(), "mine");
+  store.add_visit("a", {{"visit", 0}});
+  const std::string before = read_file(path);
+  {
+    const FullDisk full(before.size() + 5);
+    EXPECT_THROW(store.add_visit("a", {{"visit", 1}}), InputError);
+  }
+  EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(store.visits("a").size(), 1U);
+  store.add_visit("a", {{"visit", 1}});
+  EXPECT_EQ(keys_in(path), (std::vector<std::string>{"a", "a"}));
 }
 
 TEST(StoreTest, RefusesResultsOfAnotherSweep) {

@@ -1,6 +1,8 @@
 // Against published totals and values computed by hand from MaxText's formulas.
 #include "workloads/accounting.h"
 
+#include <map>
+
 #include <gmock/gmock.h>
 
 #include "harness/error.h"

@@ -1,6 +1,7 @@
 // Shards, gathers and reduce-scatters of the FSDP rewrite, against bytes counted by hand.
 #include "workloads/shard.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
