@@ -153,7 +153,8 @@ std::string link_note(const Group& group) {
   return "";
 }
 
-// One device has no weight gather, and that is what LHS could put before a backward body's reads.
+// Under LHS alone a read has only what its own body can do without it to hide behind; on one device
+// that is little, since there is no weight gather.
 std::string reads_note(const Group& group) {
   for (const Row* row : group.rows) {
     const bool lhs_alone = config_on(*row, "lhs") && !config_on(*row, "pipeline");
@@ -166,9 +167,11 @@ std::string reads_note(const Group& group) {
     };
     return text(
         quoted(*row), " hides ", part(*writes), " of its writes and ", part(*reads),
-        " of its reads. Reads cannot hide under LHS alone on one device: LHS moves work within one "
-        "body, a backward body starts with the first reader of what is reloaded, and there is no "
-        "weight gather to put before it. Pipelining reloads during the layer before.");
+        " of its reads. LHS moves work within one body, so a read has only that to hide behind which "
+        "its backward body can do before the first reader: on one device there is no weight gather, "
+        "and the input gradient of the down projection is all that needs no reloaded value. Where "
+        "the copies take longer than that, the rest is exposed; pipelining reloads during the layer "
+        "before.");
   }
   return "";
 }

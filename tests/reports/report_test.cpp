@@ -183,7 +183,7 @@ TEST(Report, MarkdownSaysWhatIsFittedPredictedAndHowWell) {
   EXPECT_THAT(md, HasSubstr("+1.038"));  // published: LHS off - LHS
   EXPECT_THAT(md, HasSubstr("- **H1** collectives rotated (forced)"));
   EXPECT_THAT(md, HasSubstr("resolved from match:gb200-nvl72"));
-  EXPECT_THAT(md, HasSubstr("Reads cannot hide under LHS alone"));
+  EXPECT_THAT(md, HasSubstr("LHS moves work within one body, so a read"));
   EXPECT_LT(md.find("## Measured"), md.find("## Simulated"));
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t steps_run = 2;
 // Long copies show who relies on them too early, short ones who feeds them too late.
-constexpr double times_slower[] = {20, 2};
+constexpr double times_slower[] = {20, 1.01, 100};
 
 // Where a wait stands: lanes[lane][step].waits[wait] of a segment.
 struct Place {
@@ -114,7 +114,7 @@ Seen intact_run(Bench& bench) {
   const Seen intact = bench.run(schedule, 1);
   EXPECT_EQ(intact.error, "");
   EXPECT_EQ(intact.stale_reloads, 0);
-  for (int repetition = 0; repetition < 3; ++repetition) {
+  for (int repetition = 0; repetition < 2; ++repetition) {
     for (const double slow : times_slower)
       EXPECT_EQ(bench.run(schedule, slow), intact);
   }
