@@ -82,8 +82,8 @@ TEST(Figures, RowsWithoutARateTakeNoPartInOrderAndDifferences) {
   const std::vector<Group> groups = groups_of(rows);
   EXPECT_EQ(order_of(groups[0]).ours.size(), 3u);
   for (const Difference& difference : differences_of(groups[0])) {
-    EXPECT_NE(difference.minuend, groups[0].rows[1]);
-    EXPECT_NE(difference.subtrahend, groups[0].rows[1]);
+    EXPECT_NE(difference.minuend, &rows[1]);
+    EXPECT_NE(difference.subtrahend, &rows[1]);
   }
 }
 
