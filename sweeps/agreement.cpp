@@ -29,7 +29,8 @@ std::string difference(const json& a, const json& b) {
   const json& digest = a["result"]["gradient_digest"];
   const json& other = b["result"]["gradient_digest"];
   if (mine.size() == theirs.size() && digest != other)
-    return text("gradient digest after ", steps, " steps ", digest.dump(), " against ", other.dump());
+    return text("gradient digest after ", steps, " steps ", digest.dump(), " against ",
+                other.dump());
   return "";
 }
 

@@ -34,7 +34,8 @@ void write_json(const std::string& path, const nlohmann::json& object) {
 std::string bytes_text(double bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  for (; bytes >= 1024 && unit < 4; ++unit)
+    bytes /= 1024;
   char buffer[48];
   std::snprintf(buffer, sizeof buffer, unit == 0 ? "%.0f %s" : "%.3f %s", bytes, units[unit]);
   return buffer;

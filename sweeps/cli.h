@@ -2,9 +2,10 @@
 // command line into them is main.cpp's.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "sweeps/point.h"
 
@@ -38,7 +39,8 @@ int execute(const RunCommand& command);
 int execute(const SweepCommand& command);
 int execute(const ReportCommand& command);
 
-// Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be written.
+// Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be
+// written.
 void write_text(const std::string& path, const std::string& text);
 // Before long work whose result goes there. Throws InputError when the file cannot be written.
 void require_writable(const std::string& path);

@@ -20,30 +20,32 @@ nlohmann::json describe_json(const ModelConfig& config, const ModelAccount& acco
                            {"layers", size.layers},
                            {"name", size.name},
                            {"bytes", size.bytes}});
-  return {{"model", config.name},
-          {"params_total", account.params_total},
-          {"params_active", account.params_active},
-          {"dense_layers", account.dense_layers},
-          {"moe_layers", account.moe_layers},
-          {"head_dim", account.head_dim ? nlohmann::json(*account.head_dim) : nlohmann::json(nullptr)},
-          {"kv_heads", account.kv_heads},
-          {"q_bytes", account.q_bytes},
-          {"k_bytes", account.k_bytes},
-          {"v_bytes", account.v_bytes},
-          {"qkv_bytes_per_layer", account.qkv_bytes_per_layer},
-          {"qkv_bytes_all_layers", account.qkv_bytes_all_layers},
-          {"flops_step_causal", account.flops_step_causal},
-          {"flops_step_full", account.flops_step_full},
-          {"activations", activations}};
+  return {
+      {"model", config.name},
+      {"params_total", account.params_total},
+      {"params_active", account.params_active},
+      {"dense_layers", account.dense_layers},
+      {"moe_layers", account.moe_layers},
+      {"head_dim", account.head_dim ? nlohmann::json(*account.head_dim) : nlohmann::json(nullptr)},
+      {"kv_heads", account.kv_heads},
+      {"q_bytes", account.q_bytes},
+      {"k_bytes", account.k_bytes},
+      {"v_bytes", account.v_bytes},
+      {"qkv_bytes_per_layer", account.qkv_bytes_per_layer},
+      {"qkv_bytes_all_layers", account.qkv_bytes_all_layers},
+      {"flops_step_causal", account.flops_step_causal},
+      {"flops_step_full", account.flops_step_full},
+      {"activations", activations}};
 }
 
-void print_table(const ModelConfig& config, const ModelAccount& account, int64_t batch, int64_t seq) {
-  std::printf("%s: %lld parameters (%lld active), %lld dense layers, %lld kv heads\n",
-              config.name.c_str(), static_cast<long long>(account.params_total),
-              static_cast<long long>(account.params_active),
-              static_cast<long long>(account.dense_layers), static_cast<long long>(account.kv_heads));
-  std::printf("micro batch %lld, sequence %lld, per device and step:\n", static_cast<long long>(batch),
-              static_cast<long long>(seq));
+void print_table(const ModelConfig& config, const ModelAccount& account, int64_t batch,
+                 int64_t seq) {
+  std::printf(
+      "%s: %lld parameters (%lld active), %lld dense layers, %lld kv heads\n", config.name.c_str(),
+      static_cast<long long>(account.params_total), static_cast<long long>(account.params_active),
+      static_cast<long long>(account.dense_layers), static_cast<long long>(account.kv_heads));
+  std::printf("micro batch %lld, sequence %lld, per device and step:\n",
+              static_cast<long long>(batch), static_cast<long long>(seq));
   std::printf("  %.3f TFLOP with causal-halved attention, %.3f with the full square\n",
               static_cast<double>(account.flops_step_causal) / 1e12,
               static_cast<double>(account.flops_step_full) / 1e12);
@@ -52,16 +54,18 @@ void print_table(const ModelConfig& config, const ModelAccount& account, int64_t
               bytes_text(static_cast<double>(account.qkv_bytes_all_layers)).c_str());
   std::printf("  %-22s %8s %14s %14s\n", "activation", "layers", "a layer", "all layers");
   for (const ActivationSize& size : account.activations)
-    std::printf("  %-22s %8lld %14s %14s\n", size.name.c_str(), static_cast<long long>(size.layers),
-                bytes_text(static_cast<double>(size.bytes)).c_str(),
-                bytes_text(static_cast<double>(size.bytes) * static_cast<double>(size.layers)).c_str());
+    std::printf(
+        "  %-22s %8lld %14s %14s\n", size.name.c_str(), static_cast<long long>(size.layers),
+        bytes_text(static_cast<double>(size.bytes)).c_str(),
+        bytes_text(static_cast<double>(size.bytes) * static_cast<double>(size.layers)).c_str());
 }
 
 }  // namespace
 
 int execute(const DescribeCommand& command) {
   ModelConfig config = load_model(command.point.model);
-  for (const std::string& warning : config.warnings) std::cerr << "warning: " << warning << "\n";
+  for (const std::string& warning : config.warnings)
+    std::cerr << "warning: " << warning << "\n";
   if (command.point.layers) config.layers = *command.point.layers;
   const int64_t batch = command.point.micro_batch.value_or(config.micro_batch.value_or(1));
   const int64_t seq = command.point.seq.value_or(config.seq.value_or(4096));

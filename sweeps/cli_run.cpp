@@ -49,7 +49,8 @@ void print_result(const nlohmann::json& result) {
     std::printf("%-26s%s to %s\n", "loss", result["loss"].front().dump().c_str(),
                 result["loss"].back().dump().c_str());
   if (result["gradient_digest"].is_string())
-    std::printf("%-26s%s\n", "gradient digest", result["gradient_digest"].get<std::string>().c_str());
+    std::printf("%-26s%s\n", "gradient digest",
+                result["gradient_digest"].get<std::string>().c_str());
 }
 
 }  // namespace
@@ -59,7 +60,8 @@ int execute(const RunCommand& command) {
   require_writable(command.json);
   Settings settings;
   if (command.point.executor == ExecutorKind::cpu) settings.memory = std::make_shared<CpuMemory>();
-  if (!command.point.link.empty()) settings.link_bytes_per_second = resolve_link(command.point, settings);
+  if (!command.point.link.empty())
+    settings.link_bytes_per_second = resolve_link(command.point, settings);
   const nlohmann::json result = run_point(command.point, settings);
   for (const nlohmann::json& warning : result["warnings"])
     std::cerr << "warning: " << warning.get<std::string>() << "\n";

@@ -1,8 +1,8 @@
 // spillway sweep: runs or continues a sweep.
-#include <unistd.h>
-
 #include <cstdio>
 #include <iostream>
+
+#include <unistd.h>
 
 #include "harness/error.h"
 #include "reports/report.h"

@@ -1,8 +1,8 @@
 // What a result was obtained on.
-#include <sys/utsname.h>
-
 #include <fstream>
 #include <string>
+
+#include <sys/utsname.h>
 
 #include "harness/ops/matmul.h"
 #include "harness/thread_pool.h"

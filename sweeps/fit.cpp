@@ -22,8 +22,8 @@ Fitted fit_matmul_efficiency(const SweepPoint& point, double published) {
   double low = 0.01, high = 1;
   const double at_low = tflops_at(point.point, low), at_high = tflops_at(point.point, high);
   if (!(at_low <= published && published <= at_high))
-    throw RunError(text("calibrate: matmul_efficiency on '", point.label, "': found ", at_low, " to ",
-                        at_high, " TFLOPs/s/device for efficiencies ", low, " to ", high,
+    throw RunError(text("calibrate: matmul_efficiency on '", point.label, "': found ", at_low,
+                        " to ", at_high, " TFLOPs/s/device for efficiencies ", low, " to ", high,
                         ", expected the published ", published, " between them"));
   while (high - low > 1e-9 * high) {
     const double middle = (low + high) / 2;

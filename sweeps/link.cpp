@@ -24,7 +24,8 @@ LinkOption parse_link_option(const std::string& text) {
       option.machine.resize(slash);
     }
   }
-  if (option.machine.empty()) bad_value("--link", text, "GB/s, or match:MACHINE or match:MACHINE/K");
+  if (option.machine.empty())
+    bad_value("--link", text, "GB/s, or match:MACHINE or match:MACHINE/K");
   return option;
 }
 
@@ -94,7 +95,8 @@ double measured_layer_seconds(Point point, const ProxyOf& proxy, const Settings&
   Settings unpaced;
   unpaced.memory = settings.memory;
   const Prepared probe = prepare(point, unpaced);
-  if (probe.status != Status::ok) throw RunError("--link match: the probe does not fit: " + probe.reason);
+  if (probe.status != Status::ok)
+    throw RunError("--link match: the probe does not fit: " + probe.reason);
   std::vector<double> seconds;
   for (const Trace& trace : run_cpu(probe, settings.memory, probe_steps, probe_warmup).traces)
     seconds.push_back(layer_seconds(probe, trace));
@@ -113,9 +115,10 @@ double resolve_link(const Point& point, const Settings& settings) {
   if (option.machine.empty()) return option.bytes_per_second;
   const ModelConfig config = load_model(point.model);
   if (!config.proxy_of)
-    throw InputError(text("--link: found '", point.link, "' for model ", config.name,
-                          ", which says of no model that it stands for it (key proxy_of); expected a "
-                          "proxy, or a rate in GB/s"));
+    throw InputError(
+        text("--link: found '", point.link, "' for model ", config.name,
+             ", which says of no model that it stands for it (key proxy_of); expected a "
+             "proxy, or a rate in GB/s"));
   const double ratio = published_ratio(*config.proxy_of, option.machine);
   const double layer = measured_layer_seconds(point, *config.proxy_of, settings);
   return proxy_bytes_per_layer(point, *config.proxy_of) / (ratio * layer) / option.divisor;

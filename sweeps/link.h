@@ -15,8 +15,8 @@ struct LinkOption {
 // "1.5" (GB/s) or "match:MACHINE[/K]". Throws InputError: --link, found, expected.
 LinkOption parse_link_option(const std::string& text);
 
-// Bytes per second. `match:` gives the proxy the ratio of transfer time to layer time that the model
-// it stands for has on MACHINE, divided by K:
+// Bytes per second. `match:` gives the proxy the ratio of transfer time to layer time that the
+// model it stands for has on MACHINE, divided by K:
 //   ratio = bytes one layer of the full-size point offloads / the machine's one-GPU link rate (mean
 //           of both directions) / that point's simulated layer time (forward + backward, LHS on,
 //           collectives as in its published sweep, transfers free)

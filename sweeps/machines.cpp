@@ -18,7 +18,8 @@ std::string stem_of(std::string_view file) { return std::string(file.substr(0, f
 
 std::vector<std::string> machine_names() {
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_machines()) names.push_back(stem_of(file.name));
+  for (const EmbeddedFile& file : embedded_machines())
+    names.push_back(stem_of(file.name));
   return names;
 }
 
@@ -29,9 +30,10 @@ Machine load_machine(const std::string& name_or_path) {
   std::ifstream in(name_or_path);
   if (!in || std::filesystem::is_directory(name_or_path)) {
     std::string known;
-    for (const std::string& name : machine_names()) known += (known.empty() ? "" : ", ") + name;
-    throw InputError(text("machine '", name_or_path, "': neither a file that can be read nor one of ",
-                          known));
+    for (const std::string& name : machine_names())
+      known += (known.empty() ? "" : ", ") + name;
+    throw InputError(
+        text("machine '", name_or_path, "': neither a file that can be read nor one of ", known));
   }
   return parse_machine(std::string(std::istreambuf_iterator<char>(in), {}), name_or_path);
 }

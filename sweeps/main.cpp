@@ -1,10 +1,11 @@
-// The program `spillway`: reads the command line into one subcommand and turns errors into exit codes.
-// 0 done; 1 a run or point failed; 2 wrong usage or bad input.
-#include <CLI/CLI.hpp>
+// The program `spillway`: reads the command line into one subcommand and turns errors into exit
+// codes. 0 done; 1 a run or point failed; 2 wrong usage or bad input.
 #include <algorithm>
 #include <functional>
 #include <iostream>
 #include <memory>
+
+#include <CLI/CLI.hpp>
 
 #include "harness/error.h"
 #include "sweeps/cli.h"
@@ -17,8 +18,9 @@ using Action = std::function<int()>;  // the chosen subcommand; returns the exit
 
 // A subcommand that fills a Command value and, when chosen, becomes the action.
 template <class Command>
-std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& app, Action& action, const char* name,
-                                                           const char* help, const char* example) {
+std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& app, Action& action,
+                                                           const char* name, const char* help,
+                                                           const char* example) {
   CLI::App* added = app.add_subcommand(name, help);
   const auto command = std::make_shared<Command>();
   added->footer(std::string("Example:\n  ") + example);
@@ -27,9 +29,11 @@ std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& app, Action
 }
 
 // Adds the options `names` (all of fields() when empty) to a subcommand; each parses into `point`.
-void add_point_options(CLI::App& command, Point& point, const std::vector<std::string>& names = {}) {
+void add_point_options(CLI::App& command, Point& point,
+                       const std::vector<std::string>& names = {}) {
   for (const Field& field : fields()) {
-    if (!names.empty() && std::find(names.begin(), names.end(), field.name) == names.end()) continue;
+    if (!names.empty() && std::find(names.begin(), names.end(), field.name) == names.end())
+      continue;
     // InputError passes through CLI11 untouched, so the message is the same as in a sweep file.
     const auto parse = [&field, &point](const CLI::results_t& values) {
       field.parse(point, values.front());
@@ -38,16 +42,18 @@ void add_point_options(CLI::App& command, Point& point, const std::vector<std::s
     CLI::Option* added = command.add_option(std::string("--") + field.name, parse, field.help);
     added->type_name(field.value)->expected(1);
     const std::string value = field.print(point);
-    if (field.is_flag) added->expected(0, 1)->default_str("on");
-    else if (!value.empty()) added->default_str(value);
+    if (field.is_flag)
+      added->expected(0, 1)->default_str("on");
+    else if (!value.empty())
+      added->default_str(value);
   }
   command.get_option("--model")->required();
 }
 
 void add_list(CLI::App& app, Action& action) {
-  const auto [added, command] =
-      add_command<ListCommand>(app, action, "list", "What is compiled in: models, policies, machines, ...",
-                               "spillway list machines --json");
+  const auto [added, command] = add_command<ListCommand>(
+      app, action, "list", "What is compiled in: models, policies, machines, ...",
+      "spillway list machines --json");
   added->add_option("kind", command->kind, "models, policies, machines, sweeps or published")
       ->required()
       ->type_name("KIND");
@@ -67,7 +73,8 @@ void add_describe(CLI::App& app, Action& action) {
 void add_run(CLI::App& app, Action& action) {
   const auto [added, command] = add_command<RunCommand>(
       app, action, "run", "Run one point: for real (cpu) or predicted (sim)",
-      "spillway run --model llama3.1-405b --executor sim --devices 128 --micro-batch 2 --seq 8192 \\\n"
+      "spillway run --model llama3.1-405b --executor sim --devices 128 --micro-batch 2 --seq 8192 "
+      "\\\n"
       "    --precision nvfp4 --policy qkv_proj_offloaded --pipeline-collectives on");
   add_point_options(*added, command->point);
   added->add_option("--json", command->json, "write the result as one JSON object; - for stdout")
@@ -81,15 +88,17 @@ void add_sweep(CLI::App& app, Action& action) {
   added->add_option("file", command->file, "a sweep file, or the name of a shipped sweep")
       ->type_name("FILE.json")
       ->required();
-  added->add_option("--out", command->out, "directory of the results [results/NAME]")->type_name("DIR");
+  added->add_option("--out", command->out, "directory of the results [results/NAME]")
+      ->type_name("DIR");
 }
 
 void add_report(CLI::App& app, Action& action) {
   const auto [added, command] = add_command<ReportCommand>(
       app, action, "report", "Tables and pictures over results, published beside them",
       "spillway report results/quickstart --format html --out report.html");
-  added->add_option("results", command->paths,
-                    "directories of sweeps, or files of results, a JSON object a line")
+  added
+      ->add_option("results", command->paths,
+                   "directories of sweeps, or files of results, a JSON object a line")
       ->required()
       ->type_name("DIR|results.jsonl");
   added->add_option("--format", command->format, "of the report")
@@ -101,9 +110,10 @@ void add_report(CLI::App& app, Action& action) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Spillway: should an activation stay in HBM, go to host memory, or be computed again,"
-               " and what does each cost on this machine?",
-               "spillway");
+  CLI::App app(
+      "Spillway: should an activation stay in HBM, go to host memory, or be computed again,"
+      " and what does each cost on this machine?",
+      "spillway");
   app.set_version_flag("--version", SPILLWAY_VERSION);
   app.require_subcommand(0, 1);  // with none, an unknown word is named before a missing one
   Action action;

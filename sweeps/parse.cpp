@@ -51,12 +51,14 @@ bool parse_on_off(const std::string& option, const std::string& text) {
 }
 
 int64_t parse_bytes(const std::string& option, const std::string& text) {
-  constexpr std::pair<const char*, int> units[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+  constexpr std::pair<const char*, int> units[] = {
+      {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
   const char* const expected = "a positive number of bytes, or a number with KiB, MiB, GiB or TiB";
   for (const auto& [unit, shift] : units) {
     if (text.size() <= 3 || text.compare(text.size() - 3, 3, unit) != 0) continue;
     double count = 0;
-    if (!read(text.substr(0, text.size() - 3), count) || !(count > 0)) bad_value(option, text, expected);
+    if (!read(text.substr(0, text.size() - 3), count) || !(count > 0))
+      bad_value(option, text, expected);
     const double bytes = std::ldexp(count, shift);
     if (bytes < 1 || bytes >= 0x1p62) bad_value(option, text, "between 1 byte and 2^62 bytes");
     return static_cast<int64_t>(bytes);

@@ -29,9 +29,12 @@ std::string real_text(double value) {
 
 const char* name_of(ExecutorKind kind) {
   switch (kind) {
-    case ExecutorKind::cpu: return "cpu";
-    case ExecutorKind::sim: return "sim";
-    case ExecutorKind::cuda: return "cuda";
+    case ExecutorKind::cpu:
+      return "cpu";
+    case ExecutorKind::sim:
+      return "sim";
+    case ExecutorKind::cuda:
+      return "cuda";
   }
   return "?";
 }
@@ -69,7 +72,8 @@ StateBytes parse_state_bytes(const std::string& text) {
 }
 
 std::string parse_collectives(const std::string& text) {
-  if (text != "post" && text != "adjacent") bad_value("--lhs-off-collectives", text, "post or adjacent");
+  if (text != "post" && text != "adjacent")
+    bad_value("--lhs-off-collectives", text, "post or adjacent");
   return text;
 }
 
@@ -127,7 +131,8 @@ const std::vector<Field>& fields() {
       {"rotation-copies", "on|off", "device-to-device copies of XLA's loop rotation, not rings",
        [](const P& p) { return on_off(p.rotation_copies); },
        [](P& p, S s) { p.rotation_copies = parse_on_off("--rotation-copies", s); }},
-      {"lhs-off-collectives", "post|adjacent", "collectives without LHS: XLA's post-process, or blocking",
+      {"lhs-off-collectives", "post|adjacent",
+       "collectives without LHS: XLA's post-process, or blocking",
        [](const P& p) { return p.lhs_off_collectives; },
        [](P& p, S s) { p.lhs_off_collectives = parse_collectives(s); }},
       {"precision", "fp32|bf16|fp8|nvfp4", "number format of MLP matmuls",
@@ -149,8 +154,10 @@ const std::vector<Field>& fields() {
       {"host", "BYTES|nGiB", "host capacity [the machine's]",
        [](const P& p) { return optional_text(p.host_bytes); },
        [](P& p, S s) { p.host_bytes = parse_bytes("--host", s); }},
-      {"link", "GB/s|match:MACHINE[/K]", "rate of each copy lane; match: the published ratio of transfer "
-       "to layer time", [](const P& p) { return p.link; }, [](P& p, S s) { p.link = parse_link(s); }},
+      {"link", "GB/s|match:MACHINE[/K]",
+       "rate of each copy lane; match: the published ratio of transfer "
+       "to layer time",
+       [](const P& p) { return p.link; }, [](P& p, S s) { p.link = parse_link(s); }},
       {"slow-copy", "FACTOR", "every copy takes so many times as long (for tests)",
        [](const P& p) { return real_text(p.slow_copy); },
        [](P& p, S s) { p.slow_copy = parse_positive_real("--slow-copy", s); }},
@@ -182,7 +189,8 @@ std::string text_of(const nlohmann::json& value, const std::string& where, const
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return on_off(value.get<bool>());
   if (value.is_number()) return value.dump();
-  throw InputError(text(where, ": ", key, ": found ", value.dump(), ", expected a text, a number or true/false"));
+  throw InputError(text(where, ": ", key, ": found ", value.dump(),
+                        ", expected a text, a number or true/false"));
 }
 
 }  // namespace
@@ -211,7 +219,8 @@ void set_field(Point& point, const std::string& key, const nlohmann::json& value
 
 Point point_from_json(const nlohmann::json& object, const std::string& where) {
   Point point;
-  for (const auto& [key, value] : object.items()) set_field(point, key, value, where);
+  for (const auto& [key, value] : object.items())
+    set_field(point, key, value, where);
   verify_point(point);
   return point;
 }

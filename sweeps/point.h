@@ -2,10 +2,11 @@
 // of a stored result all go through fields().
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "harness/program.h"
 #include "workloads/llama.h"
@@ -17,9 +18,10 @@ enum class ExecutorKind : uint8_t { cpu, sim, cuda };
 struct Point {
   std::string model;
   ExecutorKind executor = ExecutorKind::cpu;
-  std::string machine;                  // name or file; sim only (default gb200-nvl72)
+  std::string machine;  // name or file; sim only (default gb200-nvl72)
   int64_t devices = 1;
-  std::optional<int64_t> micro_batch, seq, layers;  // empty: the model's own (proxy) or 1, 4096, all
+  std::optional<int64_t> micro_batch, seq,
+      layers;  // empty: the model's own (proxy) or 1, 4096, all
   std::string policy = "full";
   bool lhs = true, pipeline = false, pipeline_collectives = false, rotation_copies = false;
   std::string lhs_off_collectives = "post";
@@ -28,7 +30,7 @@ struct Point {
   StateBytes state_bytes;
   int64_t steps = 10, warmup = 3;
   std::optional<int64_t> hbm_bytes, host_bytes;
-  std::string link;                     // "", GB/s, or match:MACHINE[/K]
+  std::string link;  // "", GB/s, or match:MACHINE[/K]
   double slow_copy = 1;
   bool poison = false;
   uint64_t seed = 0;
@@ -41,7 +43,7 @@ struct Field {
   const char* help;
   std::string (*print)(const Point&);              // "" when unset
   void (*parse)(Point&, const std::string& text);  // throws InputError: option, found, expected
-  bool is_flag = false;  // on the command line the name alone means "on"
+  bool is_flag = false;                            // on the command line the name alone means "on"
 };
 const std::vector<Field>& fields();
 

@@ -18,7 +18,8 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(nul
 double median_over(const std::vector<Trace>& traces,
                    const std::function<double(const Trace&)>& figure) {
   std::vector<double> values;
-  for (const Trace& trace : traces) values.push_back(figure(trace));
+  for (const Trace& trace : traces)
+    values.push_back(figure(trace));
   return statistics_of(values).median;
 }
 
@@ -43,14 +44,17 @@ json step_json(const Schedule& schedule, const Trace& trace) {
           {"transfers", transfers_json(schedule, trace)}};
 }
 
-std::vector<double> over_steps(const json& steps, const std::function<double(const json&)>& figure) {
+std::vector<double> over_steps(const json& steps,
+                               const std::function<double(const json&)>& figure) {
   std::vector<double> values;
-  for (const json& step : steps) values.push_back(figure(step));
+  for (const json& step : steps)
+    values.push_back(figure(step));
   return values;
 }
 
 double median_of(const json& steps, const char* key) {
-  return statistics_of(over_steps(steps, [&](const json& step) { return step[key].get<double>(); })).median;
+  return statistics_of(over_steps(steps, [&](const json& step) { return step[key].get<double>(); }))
+      .median;
 }
 
 // Row by row: every step has the same transfers in the same order.
@@ -66,7 +70,8 @@ json median_transfers(const json& steps) {
 
 double exposed_in(const json& step) {
   double sum = 0;
-  for (const json& transfer : step["transfers"]) sum += transfer["exposed_seconds"].get<double>();
+  for (const json& transfer : step["transfers"])
+    sum += transfer["exposed_seconds"].get<double>();
   return sum;
 }
 
@@ -101,8 +106,7 @@ json memory_curve(const Prepared& prepared, const Trace* trace) {
   for (size_t i = 0; i < prepared.plan.curve.size(); ++i) {
     const LivePoint& point = prepared.plan.curve[i];
     const auto segment = static_cast<size_t>(point.segment);
-    const double steps =
-        static_cast<double>(prepared.schedule.segments[segment].lanes[0].size());
+    const double steps = static_cast<double>(prepared.schedule.segments[segment].lanes[0].size());
     const double duration = trace ? segment_seconds(*trace, point.segment) : 0;
     json seconds = nullptr;
     if (trace) seconds = begin + duration * point.step / std::max(1.0, steps);
@@ -121,22 +125,24 @@ json memory_curve(const Prepared& prepared, const Trace* trace) {
 json one_layer(const Schedule& schedule, const Trace& trace, int segment, int64_t iteration) {
   double begin = INFINITY, end = 0;
   for (const Span& span : trace.spans) {
-    if (span.lane != Lane::compute || span.segment != segment || span.iteration != iteration) continue;
+    if (span.lane != Lane::compute || span.segment != segment || span.iteration != iteration)
+      continue;
     begin = std::min(begin, span.begin);
     end = std::max(end, span.end);
   }
   json spans = json::array();
   for (const Span& span : trace.spans) {
     if (span.end <= begin || span.begin >= end) continue;
-    const Op& op =
-        schedule.program.segments[static_cast<size_t>(span.segment)].ops[static_cast<size_t>(span.op)];
+    const Op& op = schedule.program.segments[static_cast<size_t>(span.segment)]
+                       .ops[static_cast<size_t>(span.op)];
     spans.push_back({{"lane", name_of(span.lane)},
                      {"kind", span.kind == SpanKind::op ? "op" : "wait"},
                      {"name", op.name},
                      {"begin", std::max(span.begin, begin) - begin},
                      {"end", std::min(span.end, end) - begin}});
   }
-  return {{"segment", schedule.program.segments[static_cast<size_t>(segment)].name}, {"spans", spans}};
+  return {{"segment", schedule.program.segments[static_cast<size_t>(segment)].name},
+          {"spans", spans}};
 }
 
 // A middle layer of the longest loop of each pass.
@@ -147,7 +153,8 @@ json timeline(const Schedule& schedule, const Trace& trace) {
     for (size_t i = 0; i < schedule.program.segments.size(); ++i) {
       const Segment& segment = schedule.program.segments[i];
       if (segment.pass != pass) continue;
-      if (longest < 0 || segment.trips > schedule.program.segments[static_cast<size_t>(longest)].trips)
+      if (longest < 0 ||
+          segment.trips > schedule.program.segments[static_cast<size_t>(longest)].trips)
         longest = static_cast<int>(i);
     }
     if (longest < 0) continue;
@@ -159,7 +166,8 @@ json timeline(const Schedule& schedule, const Trace& trace) {
 
 json op_seconds_of(const Schedule& schedule, const Trace& trace) {
   json object;
-  for (const auto& [kind, seconds] : seconds_by_kind(schedule, trace)) object[info(kind).name] = seconds;
+  for (const auto& [kind, seconds] : seconds_by_kind(schedule, trace))
+    object[info(kind).name] = seconds;
   return object;
 }
 
@@ -182,37 +190,47 @@ json planned(const Prepared& prepared, const Settings& settings) {
     fitted = {{"figure", settings.fitted->figure},
               {"value", settings.fitted->value},
               {"on", settings.fitted->on}};
-  return {{"status", name_of(prepared.status)},
-          {"reason", prepared.reason.empty() ? json(nullptr) : json(prepared.reason)},
-          {"kind", simulated ? "simulated" : "measured"},
-          {"checked", false},
-          {"fitted", fitted},
-          {"executed_matmul_flops", prepared.executed.matmul},
-          {"attention_backward_extra_flops", prepared.executed.attention_backward_extra},
-          {"counted_flops", prepared.account.flops_step_causal},
-          {"counted_flops_full_attention", prepared.account.flops_step_full},
-          {"tokens_per_step_per_device", *point.micro_batch * *point.seq},
-          {"global_batch", *point.micro_batch * point.devices},
-          {"peak_hbm_bytes", prepared.plan.device_bytes},
-          {"peak_hbm_by_role", peak},
-          {"host_bytes", prepared.plan.host_bytes},
-          {"offloaded_bytes_per_step", planned_bytes(prepared.schedule, Lane::d2h)},
-          {"link_bytes_per_second",
-           prepared.link_bytes_per_second > 0 ? json(prepared.link_bytes_per_second) : json(nullptr)},
-          {"config", to_json(point)},
-          {"environment", environment()},
-          {"warnings", prepared.config.warnings},
-          {"policy_summary", policy_summary(prepared.summary)},
-          {"rule_counts", prepared.rule_counts}};
+  return {
+      {"status", name_of(prepared.status)},
+      {"reason", prepared.reason.empty() ? json(nullptr) : json(prepared.reason)},
+      {"kind", simulated ? "simulated" : "measured"},
+      {"checked", false},
+      {"fitted", fitted},
+      {"executed_matmul_flops", prepared.executed.matmul},
+      {"attention_backward_extra_flops", prepared.executed.attention_backward_extra},
+      {"counted_flops", prepared.account.flops_step_causal},
+      {"counted_flops_full_attention", prepared.account.flops_step_full},
+      {"tokens_per_step_per_device", *point.micro_batch * *point.seq},
+      {"global_batch", *point.micro_batch * point.devices},
+      {"peak_hbm_bytes", prepared.plan.device_bytes},
+      {"peak_hbm_by_role", peak},
+      {"host_bytes", prepared.plan.host_bytes},
+      {"offloaded_bytes_per_step", planned_bytes(prepared.schedule, Lane::d2h)},
+      {"link_bytes_per_second",
+       prepared.link_bytes_per_second > 0 ? json(prepared.link_bytes_per_second) : json(nullptr)},
+      {"config", to_json(point)},
+      {"environment", environment()},
+      {"warnings", prepared.config.warnings},
+      {"policy_summary", policy_summary(prepared.summary)},
+      {"rule_counts", prepared.rule_counts}};
 }
 
 // Fields of planned() that a point which could not even be planned does not have.
-const char* const planned_fields[] = {
-    "fitted",         "executed_matmul_flops", "attention_backward_extra_flops",
-    "global_batch",   "peak_hbm_bytes",        "peak_hbm_by_role",
-    "host_bytes",     "offloaded_bytes_per_step", "link_bytes_per_second",
-    "counted_flops",  "counted_flops_full_attention", "tokens_per_step_per_device",
-    "policy_summary", "rule_counts", "memory_curve"};
+const char* const planned_fields[] = {"fitted",
+                                      "executed_matmul_flops",
+                                      "attention_backward_extra_flops",
+                                      "global_batch",
+                                      "peak_hbm_bytes",
+                                      "peak_hbm_by_role",
+                                      "host_bytes",
+                                      "offloaded_bytes_per_step",
+                                      "link_bytes_per_second",
+                                      "counted_flops",
+                                      "counted_flops_full_attention",
+                                      "tokens_per_step_per_device",
+                                      "policy_summary",
+                                      "rule_counts",
+                                      "memory_curve"};
 
 // Every field that needs a run, as null.
 const char* const run_fields[] = {"step_seconds",
@@ -232,7 +250,8 @@ const char* const run_fields[] = {"step_seconds",
 void add_times(json& result, const Prepared& prepared, const std::vector<Trace>& traces) {
   const Schedule& schedule = prepared.schedule;
   result["steps"] = json::array();
-  for (const Trace& trace : traces) result["steps"].push_back(step_json(schedule, trace));
+  for (const Trace& trace : traces)
+    result["steps"].push_back(step_json(schedule, trace));
   const Trace& trace = typical(traces);
   result["op_seconds"] = op_seconds_of(schedule, trace);
   result["timeline"] = timeline(schedule, trace);
@@ -245,10 +264,8 @@ void summarize(json& result) {
   const json& steps = result["steps"];
   const Statistics seconds = statistics_of(
       over_steps(steps, [](const json& step) { return step["seconds"].get<double>(); }));
-  result["step_seconds"] = {{"median", seconds.median},
-                            {"min", seconds.min},
-                            {"max", seconds.max},
-                            {"n", seconds.n}};
+  result["step_seconds"] = {
+      {"median", seconds.median}, {"min", seconds.min}, {"max", seconds.max}, {"n", seconds.n}};
   const auto rate = [&](const char* work, double unit) {
     return number(result[work].get<double>() / unit / seconds.median);
   };
@@ -269,14 +286,17 @@ json failed_result(const Point& point, const std::string& reason) {
                  {"checked", false},
                  {"config", to_json(point)},
                  {"environment", environment()}};
-  for (const char* field : planned_fields) result[field] = nullptr;
-  for (const char* field : run_fields) result[field] = nullptr;
+  for (const char* field : planned_fields)
+    result[field] = nullptr;
+  for (const char* field : run_fields)
+    result[field] = nullptr;
   return result;
 }
 
 json result_of(const Prepared& prepared, const Outcome& outcome, const Settings& settings) {
   json result = planned(prepared, settings);
-  for (const char* field : run_fields) result[field] = nullptr;
+  for (const char* field : run_fields)
+    result[field] = nullptr;
   const bool ran = !outcome.traces.empty();
   result["memory_curve"] = memory_curve(prepared, ran ? &typical(outcome.traces) : nullptr);
   if (!ran) return result;
@@ -284,7 +304,8 @@ json result_of(const Prepared& prepared, const Outcome& outcome, const Settings&
   result["host_bytes_reserved"] = outcome.host_bytes_reserved;
   if (outcome.losses.empty()) return result;
   result["loss"] = json::array();
-  for (const double loss : outcome.losses) result["loss"].push_back(number(loss));
+  for (const double loss : outcome.losses)
+    result["loss"].push_back(number(loss));
   result["gradient_digest"] = outcome.gradient_digest;
   return result;
 }

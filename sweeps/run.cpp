@@ -17,9 +17,12 @@ namespace spillway {
 
 const char* name_of(Status status) {
   switch (status) {
-    case Status::ok: return "ok";
-    case Status::oom: return "oom";
-    case Status::host_oom: return "host_oom";
+    case Status::ok:
+      return "ok";
+    case Status::oom:
+      return "oom";
+    case Status::host_oom:
+      return "host_oom";
   }
   return "?";
 }
@@ -67,13 +70,13 @@ struct Capacity {
 Capacity capacity_of(const Point& point, const Machine& machine, const Settings& settings) {
   Capacity capacity;
   if (point.executor == ExecutorKind::sim) {
-    capacity.device = static_cast<int64_t>(machine.figure("hbm_bytes") * machine.figure("hbm_usable"));
+    capacity.device =
+        static_cast<int64_t>(machine.figure("hbm_bytes") * machine.figure("hbm_usable"));
     capacity.host = static_cast<int64_t>(machine.figure("host_bytes"));
   } else {
     // What the shared arenas hold already is ours to use again.
-    const int64_t reserved = settings.memory ? settings.memory->device_reserved() +
-                                                   settings.memory->host_reserved()
-                                             : 0;
+    const int64_t reserved =
+        settings.memory ? settings.memory->device_reserved() + settings.memory->host_reserved() : 0;
     capacity.device = capacity.host = available_memory_bytes() + reserved;
   }
   if (point.hbm_bytes) capacity.device = *point.hbm_bytes;
@@ -92,9 +95,8 @@ SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
   options.collectives_without_lhs = point.lhs_off_collectives == "adjacent"
                                         ? CollectivesWithoutLhs::adjacent
                                         : CollectivesWithoutLhs::post;
-  options.memory_limit =
-      std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(capacity - persistent) *
-                                                memory_limit_slop));
+  options.memory_limit = std::max<int64_t>(
+      1, static_cast<int64_t>(static_cast<double>(capacity - persistent) * memory_limit_slop));
   options.seconds = [&prepared](const Program& of, const Op& op) {
     return op_seconds(of, op, prepared.machine, prepared.sim);
   };
@@ -103,9 +105,9 @@ SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
 
 std::string out_of_memory(const Prepared& prepared, const char* space, int64_t wanted,
                           int64_t available) {
-  std::string reason = text(space, " memory: ", wanted, " bytes wanted (",
-                            static_cast<double>(wanted) / gib, " GiB), ", available, " available (",
-                            static_cast<double>(available) / gib, " GiB)");
+  std::string reason =
+      text(space, " memory: ", wanted, " bytes wanted (", static_cast<double>(wanted) / gib,
+           " GiB), ", available, " available (", static_cast<double>(available) / gib, " GiB)");
   if (!prepared.plan.largest.empty()) reason += "; largest alive at the peak:";
   for (const TensorId id : prepared.plan.largest) {
     const Tensor& tensor = prepared.schedule.program.at(id);
@@ -131,7 +133,8 @@ void judge_capacity(Prepared& prepared, const Capacity& capacity) {
 
 void refuse_what_cannot_run(const Point& point) {
   if (point.executor == ExecutorKind::cuda)
-    throw InputError("--executor: found cuda, but this build has no CUDA executor; expected cpu or sim");
+    throw InputError(
+        "--executor: found cuda, but this build has no CUDA executor; expected cpu or sim");
   if (point.executor != ExecutorKind::cpu) return;
   if (point.devices != 1)
     throw InputError(text("--devices: found ", point.devices,
@@ -165,8 +168,8 @@ Prepared prepare(const Point& point, const Settings& settings) {
   const Program rotated = pipeline(chosen.program, pipeline_options(point));
   result.executed = executed_flops(rotated);
   result.summary = std::move(chosen.summary);
-  ScheduleResult scheduled = schedule_program(
-      rotated, scheduler_options(point, result, rotated, capacity.device));
+  ScheduleResult scheduled =
+      schedule_program(rotated, scheduler_options(point, result, rotated, capacity.device));
   result.rule_counts = std::move(scheduled.rule_counts);
   result.plan = plan_memory(scheduled.schedule);
   result.schedule = drop_implied_waits(std::move(scheduled.schedule), result.plan);

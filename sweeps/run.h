@@ -1,12 +1,14 @@
-// The data flow of one point: config -> Program -> Schedule -> plan -> race check -> traces -> result.
+// The data flow of one point: config -> Program -> Schedule -> plan -> race check -> traces ->
+// result.
 #pragma once
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "harness/executor.h"
 #include "harness/machine.h"
@@ -58,9 +60,9 @@ Prepared prepare(const Point& point, const Settings& settings);
 
 // What running gave. Empty traces: nothing ran.
 struct Outcome {
-  std::vector<Trace> traces;   // timed steps
-  std::vector<double> losses;  // every step from step 0, warm-up included
-  std::string gradient_digest; // after the last step; empty for a simulation
+  std::vector<Trace> traces;    // timed steps
+  std::vector<double> losses;   // every step from step 0, warm-up included
+  std::string gradient_digest;  // after the last step; empty for a simulation
   int64_t host_bytes_reserved = 0;
   int64_t stale_reloads = 0;
 };
@@ -78,8 +80,8 @@ nlohmann::json run_point(const Point& point, const Settings& settings);
 nlohmann::json result_of(const Prepared& prepared, const Outcome& outcome,
                          const Settings& settings);
 
-// Recomputes every figure that is a median over steps from result["steps"] (raw figures of each timed
-// step), which visits of a sweep may have extended. Needs at least one step.
+// Recomputes every figure that is a median over steps from result["steps"] (raw figures of each
+// timed step), which visits of a sweep may have extended. Needs at least one step.
 void summarize(nlohmann::json& result);
 
 // The result of a point that threw: status failed, a reason, everything else null.

@@ -86,12 +86,14 @@ class Runner {
     return settings;
   }
 
-  // Link rates and fitted figures are solved once and kept, so that a continued sweep uses the same.
+  // Link rates and fitted figures are solved once and kept, so that a continued sweep uses the
+  // same.
   double link_of(const SweepPoint& point) {
     const Point& p = point.point;
-    const std::string name = text("link ", p.link, " ", p.model, " ", p.micro_batch.value_or(0), " ",
-                                  p.seq.value_or(0), " ", name_of(p.precision));
-    if (store_.resolved(name).is_null()) store_.resolve(name, resolve_link(p, settings_without_link()));
+    const std::string name = text("link ", p.link, " ", p.model, " ", p.micro_batch.value_or(0),
+                                  " ", p.seq.value_or(0), " ", name_of(p.precision));
+    if (store_.resolved(name).is_null())
+      store_.resolve(name, resolve_link(p, settings_without_link()));
     return store_.resolved(name).get<double>();
   }
 
@@ -180,7 +182,8 @@ class Runner {
   }
 
   int64_t rounds_needed() {
-    if (const json rounds = store_.resolved("rounds"); !rounds.is_null()) return rounds.get<int64_t>();
+    if (const json rounds = store_.resolved("rounds"); !rounds.is_null())
+      return rounds.get<int64_t>();
     int64_t rounds = 0;
     for (const Executed& executed : executed_) {
       const int64_t timed = executed.prepared->point.steps - executed.prepared->point.warmup;
@@ -202,7 +205,8 @@ class Runner {
   // The first round always runs; another one only if one like those before still fits. Decided from
   // whole rounds and kept, so that a continued sweep decides as it would have.
   bool within_budget(int64_t round) const {
-    if (round == 0 || sweep_.time_budget_seconds == 0 || !store_.resolved("rounds").is_null()) return true;
+    if (round == 0 || sweep_.time_budget_seconds == 0 || !store_.resolved("rounds").is_null())
+      return true;
     const bool begun = std::any_of(executed_.begin(), executed_.end(),
                                    [&](const Executed& e) { return e.visits > round; });
     return begun || spent() * static_cast<double>(round + 1) / static_cast<double>(round) <=
@@ -236,7 +240,8 @@ class Runner {
     const std::vector<json>& visits = store_.visits(key);
     json result = visits.front()["result"];
     for (size_t i = 1; i < visits.size(); ++i)
-      for (const json& step : visits[i]["result"]["steps"]) result["steps"].push_back(step);
+      for (const json& step : visits[i]["result"]["steps"])
+        result["steps"].push_back(step);
     summarize(result);
     const Agreement agreement = agreement_of(*executed.point, sweep_, store_);
     result["checked"] = agreement.compared;
@@ -251,7 +256,8 @@ class Runner {
     const SweepHeader& header = sweep_.header_of(point);
     json hypotheses = json::array();
     for (const Hypothesis& h : header.hypotheses)
-      hypotheses.push_back({{"id", h.id}, {"setting", h.setting}, {"status", h.status}, {"text", h.text}});
+      hypotheses.push_back(
+          {{"id", h.id}, {"setting", h.setting}, {"status", h.status}, {"text", h.text}});
     result["label"] = point.label;
     result["published"] = point.published.empty() ? json(nullptr) : json(point.published);
     result["sweep"] = {{"name", header.name}, {"title", header.title}, {"hypotheses", hypotheses}};
@@ -264,10 +270,14 @@ class Runner {
     double left = -1;
     if (!executed_.empty() && spent() > 0) {
       int64_t visits = 0;
-      for (const Executed& executed : executed_) visits += executed.visits;
-      const double all = static_cast<double>(rounds_needed()) * static_cast<double>(executed_.size());
-      left = std::max(0.0, spent() / static_cast<double>(visits) * (all - static_cast<double>(visits)));
-      if (sweep_.time_budget_seconds > 0) left = std::min(left, sweep_.time_budget_seconds - spent());
+      for (const Executed& executed : executed_)
+        visits += executed.visits;
+      const double all =
+          static_cast<double>(rounds_needed()) * static_cast<double>(executed_.size());
+      left = std::max(0.0,
+                      spent() / static_cast<double>(visits) * (all - static_cast<double>(visits)));
+      if (sweep_.time_budget_seconds > 0)
+        left = std::min(left, sweep_.time_budget_seconds - spent());
     } else if (done > 0) {
       left = elapsed / static_cast<double>(done) * static_cast<double>(total_ - done);
     }

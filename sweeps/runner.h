@@ -18,12 +18,12 @@ using Progress =
 // visit is a fresh start at step 0 on shared arenas and `steps_per_visit` timed steps; the first
 // visit of a point has its warm-up too. All points get the same number of visits; rounds end when
 // every point has its steps, or when the next round would pass the sweep's time budget. With a
-// budget too small for one round of whole visits, the warm-up is left out (`warmup` in the row's config
-// then says 0), and then all timed steps but one.
-// Values of executed points that must agree (same model, shape, seed, precision) are compared: loss
-// and gradient digest to the last bit; a row that was compared is `checked`, one that disagrees has
-// failed. Whatever a point throws becomes a row `failed: reason`; the sweep goes on.
-// Continues what the store holds. Returns the number of failed points.
+// budget too small for one round of whole visits, the warm-up is left out (`warmup` in the row's
+// config then says 0), and then all timed steps but one. Values of executed points that must agree
+// (same model, shape, seed, precision) are compared: loss and gradient digest to the last bit; a
+// row that was compared is `checked`, one that disagrees has failed. Whatever a point throws
+// becomes a row `failed: reason`; the sweep goes on. Continues what the store holds. Returns the
+// number of failed points.
 int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress);
 
 }  // namespace spillway

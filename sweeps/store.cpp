@@ -1,16 +1,16 @@
 // Where a sweep's results live.
 #include "sweeps/store.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "harness/error.h"
 
@@ -56,7 +56,8 @@ void read_lines(const std::string& path, const std::function<void(const json&)>&
     json line = json::parse(contents.begin() + static_cast<std::ptrdiff_t>(begin),
                             contents.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object() || !line.contains("key") || !line["key"].is_string())
-      throw InputError(text(path, ":", number, ": found a line that is not a result with a key, "
+      throw InputError(text(path, ":", number,
+                            ": found a line that is not a result with a key, "
                             "expected one JSON object a line as a sweep writes it"));
     each(line);
     begin = end + 1;
@@ -68,7 +69,8 @@ json read_state(const std::string& path) {
   if (!std::filesystem::exists(path)) return json::object();
   json state = json::parse(contents_of(path), nullptr, false);
   if (!state.is_object())
-    throw InputError(text(path, ": found something else, expected one JSON object as a sweep writes it"));
+    throw InputError(
+        text(path, ": found something else, expected one JSON object as a sweep writes it"));
   return state;
 }
 
@@ -78,7 +80,8 @@ int lock(const std::string& directory) {
   if (file < 0) io_error(path, "cannot be opened");
   if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
     ::close(file);
-    throw InputError(text(directory, ": in use by another process, expected a directory of one sweep at a time"));
+    throw InputError(text(
+        directory, ": in use by another process, expected a directory of one sweep at a time"));
   }
   return file;
 }
@@ -100,9 +103,8 @@ Store::Store(const std::string& directory, const std::string& sweep) : Store(dir
   if (const json name = resolved("name"); !name.is_null() && name != sweep)
     throw InputError(text(path, ": found results of sweep ", name.dump(), ", expected '", sweep,
                           "' or an empty directory"));
-  read_lines(directory + "/" + results_file, [&](const json& line) {
-    results_.emplace(line["key"].get<std::string>(), line);
-  });
+  read_lines(directory + "/" + results_file,
+             [&](const json& line) { results_.emplace(line["key"].get<std::string>(), line); });
   read_lines(directory + "/" + visits_file,
              [&](const json& line) { visits_[line["key"].get<std::string>()].push_back(line); });
   if (resolved("name").is_null()) resolve("name", sweep);

@@ -34,11 +34,12 @@ auto at(const std::string& where, const Work& work) {
   }
 }
 
-void only_keys(const json& object, std::initializer_list<const char*> known, const std::string& file,
-               const std::string& where) {
+void only_keys(const json& object, std::initializer_list<const char*> known,
+               const std::string& file, const std::string& where) {
   if (!object.is_object()) refuse(file, where, shown(object), "an object");
   std::string list;
-  for (const char* key : known) list += text(list.empty() ? "" : ", ", key);
+  for (const char* key : known)
+    list += text(list.empty() ? "" : ", ", key);
   for (const auto& [key, value] : object.items())
     if (std::find(known.begin(), known.end(), key) == known.end())
       refuse(file, where.empty() ? key : where + "." + key, "an unknown key", "one of " + list);
@@ -64,8 +65,9 @@ std::vector<Hypothesis> hypotheses_of(const json& root, const std::string& file)
   std::vector<Hypothesis> hypotheses;
   for (const json& entry : array_or_empty(root, "hypotheses", file)) {
     only_keys(entry, {"id", "setting", "status", "text"}, file, "hypotheses");
-    hypotheses.push_back({word(entry, "id", file, "hypotheses"), word(entry, "setting", file, "hypotheses"),
-                          word(entry, "status", file, "hypotheses"), word(entry, "text", file, "hypotheses")});
+    hypotheses.push_back(
+        {word(entry, "id", file, "hypotheses"), word(entry, "setting", file, "hypotheses"),
+         word(entry, "status", file, "hypotheses"), word(entry, "text", file, "hypotheses")});
   }
   return hypotheses;
 }
@@ -74,7 +76,8 @@ std::optional<Calibration> calibration_of(const json& root, const std::string& f
   const auto entry = root.find("calibrate");
   if (entry == root.end()) return std::nullopt;
   only_keys(*entry, {"figure", "on"}, file, "calibrate");
-  Calibration calibration{word(*entry, "figure", file, "calibrate"), word(*entry, "on", file, "calibrate")};
+  Calibration calibration{word(*entry, "figure", file, "calibrate"),
+                          word(*entry, "on", file, "calibrate")};
   if (calibration.figure != "matmul_efficiency")
     refuse(file, "calibrate.figure", "'" + calibration.figure + "'", "matmul_efficiency");
   return calibration;
@@ -110,7 +113,8 @@ std::vector<SweepPoint> multiplied(std::vector<SweepPoint> points, const json& a
       for (const json& value : values) {
         next.push_back(point);
         set_field(next.back().point, field, value, file + ": axes");
-        next.back().label += text(", ", field, "=", value.is_string() ? value.get<std::string>() : value.dump());
+        next.back().label +=
+            text(", ", field, "=", value.is_string() ? value.get<std::string>() : value.dump());
       }
     points = std::move(next);
   }
@@ -123,7 +127,8 @@ void refuse_repeats(const Sweep& sweep, const std::string& file) {
     if (!labels.insert(point.label).second)
       refuse(file, "points", "the label '" + point.label + "' twice", "every label once");
     if (!keys.insert(key_of(point)).second)
-      refuse(file, "points", "the point '" + point.label + "' under another label too", "every point once");
+      refuse(file, "points", "the point '" + point.label + "' under another label too",
+             "every point once");
   }
 }
 
@@ -136,7 +141,8 @@ void include(Sweep& sweep, const json& root, const std::string& file, int depth)
   for (const json& name : array_or_empty(root, "include", file)) {
     if (!name.is_string()) refuse(file, "include", shown(name), "the name of a sweep");
     if (depth == max_include_depth)
-      refuse(file, "include", name.dump(), text("files nested at most ", max_include_depth, " deep"));
+      refuse(file, "include", name.dump(),
+             text("files nested at most ", max_include_depth, " deep"));
     Sweep other = at(file + ": include", [&] { return load(name.get<std::string>(), depth + 1); });
     std::move(other.headers.begin(), other.headers.end(), std::back_inserter(sweep.headers));
     std::move(other.points.begin(), other.points.end(), std::back_inserter(sweep.points));
@@ -146,27 +152,33 @@ void include(Sweep& sweep, const json& root, const std::string& file, int depth)
 void verify_calibration(const Sweep& sweep, const std::string& file) {
   const SweepHeader& header = sweep.headers.front();
   if (!header.calibration) return;
-  const auto on = std::find_if(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
-    return point.label == header.calibration->on && point.sweep == header.name;
-  });
+  const auto on =
+      std::find_if(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
+        return point.label == header.calibration->on && point.sweep == header.name;
+      });
   if (on == sweep.points.end())
-    refuse(file, "calibrate.on", "'" + header.calibration->on + "'", "the label of a point of this sweep");
+    refuse(file, "calibrate.on", "'" + header.calibration->on + "'",
+           "the label of a point of this sweep");
   if (on->published.empty() || on->point.executor != ExecutorKind::sim)
-    refuse(file, "calibrate.on", "'" + on->label + "'", "a simulated point with a published result");
+    refuse(file, "calibrate.on", "'" + on->label + "'",
+           "a simulated point with a published result");
 }
 
-int64_t whole(const json& root, const char* key, int64_t when_absent, int64_t least, const std::string& file) {
+int64_t whole(const json& root, const char* key, int64_t when_absent, int64_t least,
+              const std::string& file) {
   const json value = root.value(key, json(when_absent));
   if (!value.is_number_integer() || value.get<int64_t>() < least)
     refuse(file, key, shown(value), text("a whole number of at least ", least));
   return value.get<int64_t>();
 }
 
-std::vector<SweepPoint> points_of(const json& root, const std::string& file, const std::string& sweep) {
+std::vector<SweepPoint> points_of(const json& root, const std::string& file,
+                                  const std::string& sweep) {
   Point defaults;
   const json given = root.value("defaults", json::object());
   if (!given.is_object()) refuse(file, "defaults", shown(given), "an object");
-  for (const auto& [key, value] : given.items()) set_field(defaults, key, value, file + ": defaults");
+  for (const auto& [key, value] : given.items())
+    set_field(defaults, key, value, file + ": defaults");
   std::vector<SweepPoint> points;
   for (const json& entry : array_or_empty(root, "points", file))
     points.push_back(point_of(entry, defaults, file, sweep));
@@ -180,8 +192,10 @@ Sweep parse(const std::string& json_text, const std::string& file, int depth) {
   const ParsedJson parsed = parse_json(json_text, file);
   if (!parsed.warnings.empty()) throw InputError(parsed.warnings.front());
   const json& root = parsed.root;
-  only_keys(root, {"name", "title", "include", "defaults", "points", "axes", "calibrate", "hypotheses",
-                   "steps_per_visit", "time_budget_seconds", "seed"}, file, "");
+  only_keys(root,
+            {"name", "title", "include", "defaults", "points", "axes", "calibrate", "hypotheses",
+             "steps_per_visit", "time_budget_seconds", "seed"},
+            file, "");
   Sweep sweep;
   sweep.headers.push_back({word(root, "name", file, ""), word(root, "title", file, ""),
                            hypotheses_of(root, file), calibration_of(root, file)});
@@ -204,8 +218,10 @@ Sweep load(const std::string& name_or_path, int depth) {
   if (in.peek(); !in.bad() && in.is_open() && !std::filesystem::is_directory(name_or_path))
     return parse(std::string(std::istreambuf_iterator<char>(in), {}), name_or_path, depth);
   std::string known;
-  for (const std::string& name : sweep_names()) known += (known.empty() ? "" : ", ") + name;
-  throw InputError(text("sweep '", name_or_path, "': neither a file that can be read nor one of ", known));
+  for (const std::string& name : sweep_names())
+    known += (known.empty() ? "" : ", ") + name;
+  throw InputError(
+      text("sweep '", name_or_path, "': neither a file that can be read nor one of ", known));
 }
 
 }  // namespace

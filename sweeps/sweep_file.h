@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "sweeps/point.h"
 
@@ -38,25 +39,26 @@ struct SweepHeader {
 struct Sweep {
   std::vector<SweepHeader> headers;  // this file's first, then those of the files it includes
   std::vector<SweepPoint> points;
-  int64_t steps_per_visit = 2;       // executed points: steps between two changes of variant
-  double time_budget_seconds = 0;    // for all executed points together; 0: none
-  uint64_t seed = 0;                 // of the order of visits
+  int64_t steps_per_visit = 2;     // executed points: steps between two changes of variant
+  double time_budget_seconds = 0;  // for all executed points together; 0: none
+  uint64_t seed = 0;               // of the order of visits
 
   const SweepHeader& header_of(const SweepPoint& point) const;
 };
 
-// Reads {"name", "title", "include": [names], "defaults": {fields}, "points": [{"label", "published",
-// fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses": [...],
-// "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point; labels are extended
-// by the axis values. Throws InputError naming file and key (line and column where the JSON is
-// malformed): unknown key, missing label, label or point given twice, bad value.
+// Reads {"name", "title", "include": [names], "defaults": {fields}, "points": [{"label",
+// "published", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses":
+// [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point; labels are
+// extended by the axis values. Throws InputError naming file and key (line and column where the
+// JSON is malformed): unknown key, missing label, label or point given twice, bad value.
 Sweep parse_sweep(const std::string& json_text, const std::string& file);
 
 // A shipped sweep by name (with or without .json), else a file by path.
 Sweep load_sweep(const std::string& name_or_path);
 std::vector<std::string> sweep_names();
 
-// Everything that decides a point's result, as canonical text; two points are the same when these are.
+// Everything that decides a point's result, as canonical text; two points are the same when these
+// are.
 std::string key_of(const SweepPoint& point);
 
 }  // namespace spillway

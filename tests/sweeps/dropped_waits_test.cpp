@@ -132,9 +132,10 @@ void report_unnoticed(const Bench& bench, const std::vector<Trace>& intact, cons
                       const Race& race) {
   const Schedule& schedule = bench.prepared.schedule;
   const int64_t held = times_held(intact, schedule, place);
-  const std::string reason =
-      held == 0 ? "the lane never has to stand here, it comes later by itself"
-                : text("the lane stands here ", held, " times, after what matters is over");
+  const std::string reason = held == 0
+                                 ? "the lane never has to stand here, it comes later by itself"
+                                 : text("the lane stands here ", held,
+                                        " times, yet what is ordered so comes in order anyway");
   std::printf("unnoticed: %s\n  reason: %s\n  %s\n", describe(schedule, place).c_str(),
               reason.c_str(), race.message.c_str());
 }

@@ -34,7 +34,8 @@ struct Run {
   std::unique_ptr<CpuExecutor> executor;
 };
 
-Run run_of(const Golden& golden, const std::string& name, Precision precision, const Variant& variant) {
+Run run_of(const Golden& golden, const std::string& name, Precision precision,
+           const Variant& variant) {
   WorkloadOptions options;
   options.micro_batch = golden.batch();
   options.seq = golden.seq();
@@ -47,12 +48,14 @@ Run run_of(const Golden& golden, const std::string& name, Precision precision, c
   scheduling.lhs = variant.lhs;
   scheduling.seconds = [](const Program& program, const Op& op) {
     const OpCost cost = info(op.kind).cost(program, op);
-    return (cost.matmul_flops + cost.attention_flops) / 1e11 + (cost.bytes + cost.link_bytes) / 1e10;
+    return (cost.matmul_flops + cost.attention_flops) / 1e11 +
+           (cost.bytes + cost.link_bytes) / 1e10;
   };
   Run run;
-  run.schedule = schedule_program(
-                     pipeline(apply_policy(built, parse_policy(variant.policy)).program, rotation), scheduling)
-                     .schedule;
+  run.schedule =
+      schedule_program(
+          pipeline(apply_policy(built, parse_policy(variant.policy)).program, rotation), scheduling)
+          .schedule;
   run.plan = plan_memory(run.schedule);
   run.schedule = drop_implied_waits(std::move(run.schedule), run.plan);
   EXPECT_FALSE(find_race(run.schedule, run.plan));
@@ -116,13 +119,15 @@ double gradient_error(const Run& run, TensorId id, const Golden& golden) {
   return std::sqrt(difference / size);
 }
 
-void expect_golden(const std::string& name, Precision precision, double loss_bound, double gradient_bound) {
+void expect_golden(const std::string& name, Precision precision, double loss_bound,
+                   double gradient_bound) {
   const Golden golden(name);
   for (const Variant& variant : variants) {
     SCOPED_TRACE(name + ", " + variant.policy);
     Run run = run_of(golden, name, precision, variant);
     load(run, golden);
-    EXPECT_NEAR(run.executor->step().loss, golden.number("loss"), loss_bound * golden.number("loss"));
+    EXPECT_NEAR(run.executor->step().loss, golden.number("loss"),
+                loss_bound * golden.number("loss"));
     double worst = 0;
     int gradients = 0;
     const Program& program = run.schedule.program;

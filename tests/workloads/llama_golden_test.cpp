@@ -89,8 +89,7 @@ TEST_P(LlamaGolden, Bf16StepIsNear) {
   EXPECT_NEAR(run.loss(), golden.number("loss"), 2e-2 * golden.number("loss"));
   for (const std::string& name : weight_names) {
     if (!golden.has("gradient", name)) continue;
-    EXPECT_LT(normalised_error(run.read(name + ".gradient"), golden.tensor("gradient", name)),
-              2e-2)
+    EXPECT_LT(normalised_error(run.read(name + ".gradient"), golden.tensor("gradient", name)), 2e-2)
         << name;
   }
   run.step();
