@@ -11,7 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONDONTWRITEBYTECODE=1  # no __pycache__ beside the sources
 
-if [[ " $* " != *" --list "* && -z "${SPILLWAY_BUILD:-}" ]]; then
+command -v python3 >/dev/null || scripts/setup.sh
+python3 scripts/acceptance/main.py "$@" --list >/dev/null  # refuses wrong options before anything is built
+case " $* " in *" --list "* | *" -h "* | *" --help "*) build=no ;; *) build=yes ;; esac
+if [[ $build == yes && -z "${SPILLWAY_BUILD:-}" ]]; then
   scripts/setup.sh
   echo "acceptance: building" >&2
   mkdir -p build

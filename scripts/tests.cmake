@@ -42,11 +42,18 @@ if(structure)
   spillway_test(structure_test SOURCES ${structure})
 endif()
 
-file(GLOB bench_sources CONFIGURE_DEPENDS tests/bench/*.cpp)
+file(GLOB bench_sources CONFIGURE_DEPENDS tests/bench/*_bench.cpp)
 if(bench_sources AND benchmark_FOUND AND CMAKE_BUILD_TYPE STREQUAL "Release")  # times of other builds mean nothing
   add_executable(spillway_bench ${bench_sources})
   target_link_libraries(spillway_bench PRIVATE ${support} spillway_sweeps benchmark::benchmark_main)
   target_compile_definitions(spillway_bench PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+endif()
+
+# Ops on tensors of more than 2^31 elements: 20 GiB of memory and minutes, so built and run by name only.
+file(GLOB large_sources CONFIGURE_DEPENDS tests/bench/large_*.cpp)
+if(large_sources AND support)
+  add_executable(spillway_large_ops EXCLUDE_FROM_ALL ${large_sources})
+  target_link_libraries(spillway_large_ops PRIVATE ${support} spillway_harness)
 endif()
 
 if(SPILLWAY_FUZZ)

@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
-export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/scripts/tsan.supp"
 
 reference=""
 for policy in full qkv_proj_offloaded decoder_layer_input=offload; do

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+os.environ["SPILLWAY_TIMED_TESTS"] = "1"  # tests that depend on timing run here and nowhere else
 BUILD = pathlib.Path(os.environ.get("SPILLWAY_BUILD") or ROOT / "build/release").resolve()
 WORK = BUILD / "acceptance"  # results of sweeps, read by later groups
 HERE = pathlib.Path(__file__).resolve().parent

@@ -69,7 +69,7 @@ bool any_nan(const OpCase& c, const std::vector<std::vector<std::byte>>& bits) {
 
 bool small(const OpCase& c) {
   return std::all_of(c.inputs.begin(), c.inputs.end(),
-                     [](const Item& item) { return elements_of(item.shape) <= 5000; });
+                     [](const Item& item) { return elements_of(item.shape) <= 6000; });
 }
 
 // A NaN in any input of floats reaches an output: poisoned memory is never read unnoticed.

@@ -67,7 +67,10 @@ TEST_F(Rows, ReadsADirectoryAndFilesInTurn) {
 }
 
 TEST_F(Rows, DropsTheHalfLineOfAKilledSweepAtEveryLength) {
-  const std::string whole = line("a"), half = line("b");
+  const std::string whole = line("a");
+  const std::string half =
+      R"({"label": "b", "status": "ok", "kind": "measured", "checked": true, "config": {}})"
+      "\n";
   for (size_t length = 1; length + 1 < half.size(); ++length) {
     warnings_.clear();
     const auto rows = read({file("results.jsonl", whole + half.substr(0, length))});

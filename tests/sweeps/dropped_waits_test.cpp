@@ -3,6 +3,7 @@
 // the executor.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -175,11 +176,18 @@ void expect_noticed(const std::string& policy, size_t at_least) {
   EXPECT_GE(10 * all.noticed, 8 * all.waits);
 }
 
+// What a missing wait changes depends on who is faster, so this runs where a person reads the figure.
+bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
+
 // Queries, keys and values: several copies in a row on a lane.
-TEST(DroppedWaits, OfQkvOffloadShowInValues) { expect_noticed("qkv_proj_offloaded", 60); }
+TEST(DroppedWaits, OfQkvOffloadShowInValues) {
+  if (!timed_tests()) GTEST_SKIP() << "depends on timing: scripts/acceptance.sh 2 --only race";
+  expect_noticed("qkv_proj_offloaded", 60);
+}
 
 // The layer's input: a carry between iterations, one copy a layer.
 TEST(DroppedWaits, OfLayerInputOffloadShowInValues) {
+  if (!timed_tests()) GTEST_SKIP() << "depends on timing: scripts/acceptance.sh 2 --only race";
   expect_noticed("decoder_layer_input=offload", 30);
 }
 

@@ -112,8 +112,8 @@ TEST(RunnerTest, GivesEveryPointARow) {
   const ScratchDir scratch;
   EXPECT_EQ(run_in(scratch.path()), 1) << "failed points";
   const std::vector<json> rows = rows_of(scratch.path());
-  EXPECT_THAT(labels_of(rows), ElementsAre("predicted", "too large", "two devices", "recomputed",
-                                           "kept", "moved"))
+  EXPECT_THAT(labels_of(rows),
+              ElementsAre("predicted", "too large", "two devices", "recomputed", "kept", "moved"))
       << "what never runs at once, then what was executed, each in the file's order";
   EXPECT_EQ(rows[0]["status"], "ok");
   EXPECT_EQ(rows[0]["kind"], "simulated");
@@ -273,7 +273,8 @@ TEST_F(DisagreementTest, TheLastBitOfALossIsEnough) {
   finish_after(killed, 0, [](json& result) {
     result["loss"][1] = std::nextafter(result["loss"][1].get<double>(), 100.0);
   });
-  EXPECT_THAT(reason(killed, "moved"), AllOf(HasSubstr("'recomputed'"), HasSubstr("loss of step 1")));
+  EXPECT_THAT(reason(killed, "moved"),
+              AllOf(HasSubstr("'recomputed'"), HasSubstr("loss of step 1")));
 }
 
 TEST(RunnerTest, ComparesOnlyWhatMustAgree) {
