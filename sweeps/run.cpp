@@ -84,45 +84,29 @@ Capacity capacity_of(const Point& point, const Machine& machine, const Settings&
   return capacity;
 }
 
-SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
-                                   const Program& program, int64_t capacity) {
-  int64_t persistent = 0;
+// The memory limit that steers LHS: from the machine, never from --hbm, so that the peak of a point
+// does not depend on the capacity it is held against. A CPU's memory is no HBM: no limit.
+int64_t lhs_memory_limit(const Point& point, const Machine& machine, const Program& program) {
+  if (point.executor == ExecutorKind::cpu) return 0;
+  double limit = machine.figure("hbm_bytes") * machine.figure("hbm_usable");
   for (const Tensor& tensor : program.tensors)
     if (tensor.extent == Extent::persistent && tensor.space == Space::device)
-      persistent += tensor.bytes();
+      limit -= static_cast<double>(tensor.bytes());
+  return std::max<int64_t>(1, static_cast<int64_t>(limit * memory_limit_slop));
+}
+
+SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
+                                   const Program& program) {
   SchedulerOptions options;
   options.lhs = point.lhs;
   options.collectives_without_lhs = point.lhs_off_collectives == "adjacent"
                                         ? CollectivesWithoutLhs::adjacent
                                         : CollectivesWithoutLhs::post;
-  options.memory_limit = std::max<int64_t>(
-      1, static_cast<int64_t>(static_cast<double>(capacity - persistent) * memory_limit_slop));
+  options.memory_limit = lhs_memory_limit(point, prepared.machine, program);
   options.seconds = [&prepared](const Program& of, const Op& op) {
     return op_seconds(of, op, prepared.machine, prepared.sim);
   };
   return options;
-}
-
-// The memory limit steers LHS but binds nothing, and a tighter one may give a higher peak. So a plan
-// over capacity is not the last word: other limits are tried, and the lowest peak counts.
-constexpr double limit_fractions[] = {1, 0.5, 0.25, 0, 2};
-
-void schedule_and_plan(Prepared& prepared, const Program& program, int64_t capacity) {
-  SchedulerOptions options = scheduler_options(prepared.point, prepared, program, capacity);
-  const int64_t limit = options.memory_limit;
-  for (const double fraction : limit_fractions) {
-    options.memory_limit =
-        std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(limit) * fraction));
-    ScheduleResult scheduled = schedule_program(program, options);
-    Plan plan = plan_memory(scheduled.schedule);
-    const bool first = prepared.plan.offset.empty();
-    if (first || plan.device_bytes < prepared.plan.device_bytes) {
-      prepared.schedule = std::move(scheduled.schedule);
-      prepared.rule_counts = std::move(scheduled.rule_counts);
-      prepared.plan = std::move(plan);
-    }
-    if (prepared.plan.device_bytes <= capacity || !options.lhs) return;
-  }
 }
 
 std::string out_of_memory(const Prepared& prepared, const char* space, int64_t wanted,
@@ -190,8 +174,10 @@ Prepared prepare(const Point& point, const Settings& settings) {
   const Program rotated = pipeline(chosen.program, pipeline_options(point));
   result.executed = executed_flops(rotated);
   result.summary = std::move(chosen.summary);
-  schedule_and_plan(result, rotated, capacity.device);
-  result.schedule = drop_implied_waits(std::move(result.schedule), result.plan);
+  ScheduleResult scheduled = schedule_program(rotated, scheduler_options(point, result, rotated));
+  result.rule_counts = std::move(scheduled.rule_counts);
+  result.plan = plan_memory(scheduled.schedule);
+  result.schedule = drop_implied_waits(std::move(scheduled.schedule), result.plan);
   if (const std::optional<Race> race = find_race(result.schedule, result.plan))
     throw std::logic_error("the schedule is not free of races: " + race->message);
   judge_capacity(result, capacity);
