@@ -12,8 +12,6 @@
 namespace spillway {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 struct Piece {
   int last_write = -1;                                // access; -1: nothing was ever here
   std::array<int, lane_count> reads{-1, -1, -1, -1};  // since then, the last of each lane
@@ -36,7 +34,7 @@ class Player {
         result_(result),
         layout_(program_, plan),
         skipped_(skipped_slices(program_)),
-        pieces_(at(layout_.pieces())),
+        pieces_(index_of(layout_.pieces())),
         order_(program_.tensors.size()) {
     for (size_t id = 0; id < order_.size(); ++id) {
       order_[id].resize(static_cast<size_t>(program_.tensors[id].slices));
@@ -56,9 +54,9 @@ class Player {
 
  private:
   void play_event(int e) {
-    const Event& event = unrolled_.events[at(e)];
-    const BodyRun& run = unrolled_.runs[at(event.run)];
-    const SegmentSchedule& segment = schedule_.segments[at(run.segment)];
+    const Event& event = unrolled_.events[index_of(e)];
+    const BodyRun& run = unrolled_.runs[index_of(event.run)];
+    const SegmentSchedule& segment = schedule_.segments[index_of(run.segment)];
     if (event.kind == EventKind::enter) {
       for (const TensorId id : segment.enter_allocate)
         cover(AccessKind::allocate, e, id);
@@ -66,7 +64,7 @@ class Player {
       for (const TensorId id : segment.exit_release)
         cover(AccessKind::release, e, id);
     } else {
-      const LaneStep& step = segment.lanes[static_cast<size_t>(event.lane)][at(event.position)];
+      const LaneStep& step = segment.lanes[index_of(event.lane)][index_of(event.position)];
       for (const TensorId id : step.allocate)
         cover(AccessKind::allocate, e, id);
       if (step.kind == StepKind::run) play_op(e, run, step.op);
@@ -76,13 +74,13 @@ class Player {
   }
 
   void play_op(int e, const BodyRun& run, int op_index) {
-    const Op& op = program_.segments[at(run.segment)].ops[at(op_index)];
+    const Op& op = program_.segments[index_of(run.segment)].ops[index_of(op_index)];
     const size_t first = result_.accesses.size();
     for (const Operand& operand : op.inputs)
       add(AccessKind::read, e, operand, run.iteration);
     for (const Operand& operand : op.outputs)
       add(AccessKind::write, e, operand, run.iteration);
-    const int64_t order = (int64_t{unrolled_.events[at(e)].run} << 32) + op_index;
+    const int64_t order = (int64_t{unrolled_.events[index_of(e)].run} << 32) + op_index;
     for (size_t a = first; a < result_.accesses.size(); ++a) {
       for (size_t b = first; b < a; ++b)
         check_within_op(static_cast<int>(a), static_cast<int>(b));
@@ -134,7 +132,7 @@ class Player {
 
   // One op on two tensors that share bytes.
   void check_within_op(int a, int b) {
-    const Access &x = result_.accesses[at(a)], &y = result_.accesses[at(b)];
+    const Access &x = result_.accesses[index_of(a)], &y = result_.accesses[index_of(b)];
     if (x.tensor == y.tensor || (x.kind == AccessKind::read && y.kind == AccessKind::read)) return;
     if (!layout_.placed(x.tensor) || !layout_.placed(y.tensor)) return;
     const Pieces p = layout_.pieces_of(x.tensor, x.first_slice, x.end_slice);
@@ -145,7 +143,7 @@ class Player {
   }
 
   void check_direction(int a, int64_t order) {
-    const Access& access = result_.accesses[at(a)];
+    const Access& access = result_.accesses[index_of(a)];
     const bool writes = access.kind == AccessKind::write;
     for (int64_t k = access.first_slice; k < access.end_slice; ++k) {
       SliceOrder& slice = order_[static_cast<size_t>(access.tensor)][static_cast<size_t>(k)];
@@ -158,7 +156,7 @@ class Player {
   }
 
   void read(int a) {
-    const Access access = result_.accesses[at(a)];
+    const Access access = result_.accesses[index_of(a)];
     if (lacks_place(access, a)) return;
     for (Piece& piece : pieces(access)) {
       if (piece.last_write >= 0) conflict(piece.last_write, a);
@@ -171,16 +169,16 @@ class Player {
 
   bool holds_value(const Piece& piece, TensorId tensor) const {
     if (piece.last_write < 0) return false;
-    const Access& source = result_.accesses[at(piece.last_write)];
+    const Access& source = result_.accesses[index_of(piece.last_write)];
     const bool valued = source.kind == AccessKind::write || source.kind == AccessKind::initial;
     return source.tensor == tensor && (valued || piece.held);
   }
 
   void write(int a) {
-    const Access access = result_.accesses[at(a)];
+    const Access access = result_.accesses[index_of(a)];
     if (lacks_place(access, a)) return;
     for (Piece& piece : pieces(access)) {
-      if (piece.held && result_.accesses[at(piece.last_write)].tensor != access.tensor) {
+      if (piece.held && result_.accesses[index_of(piece.last_write)].tensor != access.tensor) {
         violate(told(a), " destroys ", told(piece.last_write));
       }
       if (access.kind == AccessKind::initial && piece.last_write >= 0) {
@@ -194,10 +192,13 @@ class Player {
     }
   }
 
-  size_t lane_of_event(int e) const { return static_cast<size_t>(unrolled_.events[at(e)].lane); }
+  size_t lane_of_event(int e) const {
+    return static_cast<size_t>(unrolled_.events[index_of(e)].lane);
+  }
 
   void conflict(int earlier, int later) {
-    const int x = result_.accesses[at(earlier)].event, y = result_.accesses[at(later)].event;
+    const int x = result_.accesses[index_of(earlier)].event,
+              y = result_.accesses[index_of(later)].event;
     if (x < 0 || y < 0 || lane_of_event(x) == lane_of_event(y)) return;
     std::vector<Conflict>& list = result_.conflicts;
     if (!list.empty() && list.back().earlier == earlier && list.back().later == later) return;
@@ -206,7 +207,7 @@ class Player {
 
   std::string told(int access) const {
     return access < 0 ? std::string("nobody's bytes")
-                      : describe(schedule_, plan_, unrolled_, result_.accesses[at(access)]);
+                      : describe(schedule_, plan_, unrolled_, result_.accesses[index_of(access)]);
   }
 
   template <class... Parts>
@@ -239,12 +240,12 @@ std::string describe(const Schedule& schedule, const Plan& plan, const Unrolled&
                          begin + access.end_slice * tensor.slice_bytes(),
                          tensor.space == Space::host ? ", host)" : ")");
   if (access.event < 0) return out;
-  const Event& event = unrolled.events[at(access.event)];
-  const BodyRun& run = unrolled.runs[at(event.run)];
-  const Segment& segment = program.segments[at(run.segment)];
+  const Event& event = unrolled.events[index_of(access.event)];
+  const BodyRun& run = unrolled.runs[index_of(event.run)];
+  const Segment& segment = program.segments[index_of(run.segment)];
   if (event.kind == EventKind::step) {
-    const auto& steps = schedule.segments[at(run.segment)].lanes[static_cast<size_t>(event.lane)];
-    out += text(" at op \"", segment.ops[at(steps[at(event.position)].op)].name, "\"");
+    const auto& steps = schedule.segments[index_of(run.segment)].lanes[index_of(event.lane)];
+    out += text(" at op \"", segment.ops[index_of(steps[index_of(event.position)].op)].name, "\"");
   } else {
     out += event.kind == EventKind::enter ? " on entering" : " on leaving";
   }

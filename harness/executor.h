@@ -47,9 +47,9 @@ class CpuMemory {
 int64_t available_memory_bytes();
 
 struct CpuOptions {
-  int threads = 0;                      // 0: usable_cpus()
-  double link_bytes_per_second = 0;     // pacing of each copy lane; 0 = as fast as memcpy goes
-  double slow_copy = 1;                 // every copy takes this many times as long (tests)
+  int threads = 0;                   // 0: usable_cpus()
+  double link_bytes_per_second = 0;  // pacing of each copy lane; 0 = as fast as memcpy goes
+  double slow_copy = 1;              // every copy takes this many times as long (tests)
   uint64_t seed = 0;
   // Fill allocated and released tensors with NaN, and watch redzones: bytes outside live tensors.
   bool poison = false;
@@ -86,7 +86,7 @@ class CpuExecutor : public Executor {
 };
 
 struct SimOptions {
-  double matmul_efficiency = 0;  // of peak; 0: the machine's own figure
+  double matmul_efficiency = 0;      // of peak; 0: the machine's own figure
   bool free_transfers = false;       // host copies take no time (for --link match)
   double link_bytes_per_second = 0;  // both directions; 0: the machine's figures
 };

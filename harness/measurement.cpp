@@ -68,8 +68,7 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
     if (span.kind != SpanKind::op || !is_host_copy(op_of(schedule, span))) continue;
     const Op& op = op_of(schedule, span);
     Transfer& transfer = transfers[{op.attributes.activation, span.lane}];
-    transfer.bytes +=
-        range_of(schedule.program, op.inputs.front(), span.iteration).size;
+    transfer.bytes += range_of(schedule.program, op.inputs.front(), span.iteration).size;
     transfer.seconds += span.end - span.begin;
   }
   for (const Lane lane : {Lane::d2h, Lane::h2d}) {

@@ -40,7 +40,8 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
 int64_t planned_bytes(const Schedule& schedule, Lane lane);
 
 // Seconds of compute-lane op time per op kind, in order of first appearance.
-std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule, const Trace& trace);
+std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
+                                                       const Trace& trace);
 
 // Wall seconds of segment `segment`: from its first compute-lane span to its last.
 double segment_seconds(const Trace& trace, int segment);

@@ -43,7 +43,7 @@ const OpInfo& info(OpKind kind) {
 
 const char* name_of(Lane lane) {
   constexpr std::array<const char*, lane_count> names = {"compute", "d2h", "h2d", "collective"};
-  return names.at(static_cast<size_t>(lane));
+  return names.at(index_of(lane));
 }
 
 }  // namespace spillway

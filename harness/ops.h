@@ -16,6 +16,7 @@ class ThreadPool;
 enum class Lane : uint8_t { compute, d2h, h2d, collective };
 inline constexpr int lane_count = 4;
 const char* name_of(Lane lane);
+constexpr size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
 
 // Work of one execution on one device. Attention counts causal-halved FLOPs.
 struct OpCost {
@@ -34,7 +35,9 @@ struct Buffer {
   DType dtype = DType::f32;
 
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   int64_t elements() const { return elements_of(shape); }
 };
 
@@ -46,7 +49,7 @@ struct OpCall {
 
 struct OpInfo {
   OpKind kind;
-  const char* name;     // as in dumps and traces
+  const char* name;  // as in dumps and traces
   Lane lane;
   const char* meaning;  // one line
   // Empty when the operands are legal, else what is wrong.

@@ -26,7 +26,7 @@ struct Timeline {
 
 // A segment without compute steps still is one position: step tensors live through it.
 void add_segment(const SegmentSchedule& segment, int s, Timeline& timeline) {
-  const auto& steps = segment.lanes[static_cast<size_t>(Lane::compute)];
+  const auto& steps = segment.lanes[index_of(Lane::compute)];
   const int first = static_cast<int>(timeline.points.size());
   const int count = std::max(1, static_cast<int>(steps.size()));
   for (int k = 0; k < count; ++k)

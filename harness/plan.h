@@ -20,16 +20,16 @@ struct LivePoint {
 };
 
 struct Plan {
-  std::vector<int64_t> offset;  // bytes, per tensor, in the arena of its space; -1 if never live
-  int64_t device_bytes = 0;     // peak: highest byte used, aligned up; the capacity a run needs
-  int64_t host_bytes = 0;       // exact: the sum of the host tensors
-  int64_t host_arena_bytes = 0; // with alignment
+  std::vector<int64_t> offset;   // bytes, per tensor, in the arena of its space; -1 if never live
+  int64_t device_bytes = 0;      // peak: highest byte used, aligned up; the capacity a run needs
+  int64_t host_bytes = 0;        // exact: the sum of the host tensors
+  int64_t host_arena_bytes = 0;  // with alignment
   std::array<int64_t, role_count> peak_by_role{};  // live at the highest-sum position
   int64_t holes = 0;                               // device_bytes - sum of peak_by_role
-  int64_t live_peak = 0;            // largest sum of live bytes at one position (a lower bound)
-  int64_t static_bytes = 0;         // weights, gradients, optimizer, stacked residuals
-  std::vector<LivePoint> curve;     // memory over the step, compute-lane order
-  std::vector<TensorId> largest;    // the five largest tensors alive at the peak
+  int64_t live_peak = 0;          // largest sum of live bytes at one position (a lower bound)
+  int64_t static_bytes = 0;       // weights, gradients, optimizer, stacked residuals
+  std::vector<LivePoint> curve;   // memory over the step, compute-lane order
+  std::vector<TensorId> largest;  // the five largest tensors alive at the peak
 };
 
 // Deterministic. Intervals are packed best-fit under several orders and the lowest peak is kept.

@@ -2,6 +2,7 @@
 // Nothing here runs, schedules or places anything; passes rewrite a Program and executors run it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ enum class Role : uint8_t {
   in_flight,        // buffers a host copy reads or writes (source or landing place), rings included
   gathered_weight,  // full weights after an all-gather, full gradients before a reduce-scatter
   logits,
-  activation,       // everything else a body computes
+  activation,  // everything else a body computes
   workspace,
 };
 inline constexpr int role_count = 9;
@@ -44,6 +45,9 @@ int64_t elements_of(const Shape& shape);
 
 using TensorId = int32_t;
 inline constexpr TensorId no_tensor = -1;
+
+// Ids and positions are signed (-1: none); this makes one an index, which must not be negative.
+constexpr size_t index_of(int32_t id) { return static_cast<size_t>(id); }
 
 // Memory is `slices` contiguous slices of `shape`, no padding between them. A plain tensor has one
 // slice; a stacked tensor has one per layer; a ring has k slots used in turn.
@@ -133,8 +137,8 @@ struct Attributes {
   double epsilon = 0;                             // rms_norm
   Rope rope;
   double learning_rate = 0, beta1 = 0, beta2 = 0, adam_epsilon = 0, weight_decay = 0;  // adamw
-  int64_t devices = 1;       // collectives: size of the group
-  std::string activation;    // host copies: the policy's name of what is moved
+  int64_t devices = 1;     // collectives: size of the group
+  std::string activation;  // host copies: the policy's name of what is moved
   friend bool operator==(const Attributes&, const Attributes&) = default;
 };
 
@@ -191,7 +195,8 @@ enum class Stage : uint8_t {
 
 // Checks every rule of a well-formed Program (unique names, shapes each op accepts, slices in
 // range for every iteration, locals written before read and used in one segment only, spaces legal
-// for each op). Throws std::logic_error naming segment, op and operand: a broken Program is our bug.
+// for each op). Throws std::logic_error naming segment, op and operand: a broken Program is our
+// bug.
 void verify(const Program& program, Stage stage);
 
 // A readable listing: one line a tensor, one line an op.

@@ -32,14 +32,14 @@ const Conflict* find_unordered(const Proof& proof, const std::vector<bool>& disa
     };
     const Event& earlier = proof.unrolled.events[event_of(conflict.earlier)];
     const Clock& known = before[event_of(conflict.later)];
-    if (known[static_cast<size_t>(earlier.lane)] <= earlier.sequence) return &conflict;
+    if (known[index_of(earlier.lane)] <= earlier.sequence) return &conflict;
   }
   return nullptr;
 }
 
 std::vector<Wait>& waits_at(Schedule& schedule, const WaitSite& site) {
   SegmentSchedule& segment = schedule.segments[static_cast<size_t>(site.segment)];
-  return segment.lanes[static_cast<size_t>(site.lane)][static_cast<size_t>(site.step)].waits;
+  return segment.lanes[index_of(site.lane)][static_cast<size_t>(site.step)].waits;
 }
 
 }  // namespace

@@ -9,62 +9,61 @@
 namespace spillway {
 namespace {
 
-size_t index_of(int i) { return static_cast<size_t>(i); }
-
 // Positions of an op on the compute lane: where it may begin and where it is known to be finished.
-struct Span {
+struct Interval {
   int begin = -1, end = -1;
 };
 
 // Checks that the order runs every op once, starts before done, and returns the positions.
-std::vector<Span> positions_of(const Segment& segment, const BodyOrder& order) {
-  std::vector<Span> spans(segment.ops.size());
+std::vector<Interval> positions_of(const Segment& segment, const BodyOrder& order) {
+  std::vector<Interval> intervals(segment.ops.size());
   for (size_t k = 0; k < order.size(); ++k) {
     const auto [kind, op] = order[k];
-    check(op >= 0 && index_of(op) < spans.size(), "segment \"", segment.name, "\": position ", k,
-          " names op ", op, " of ", spans.size());
+    check(op >= 0 && index_of(op) < intervals.size(), "segment \"", segment.name, "\": position ",
+          k, " names op ", op, " of ", intervals.size());
     const Op& body_op = segment.ops[index_of(op)];
     const bool async = lane_of(body_op) != Lane::compute;
     check(async == (kind != StepKind::run), "segment \"", segment.name, "\", op \"", body_op.name,
           "\": expected ", async ? "a start and a done" : "a run", " in the order");
-    Span& span = spans[index_of(op)];
-    check(kind == StepKind::done ? span.begin >= 0 && span.end < 0 : span.begin < 0, "segment \"",
-          segment.name, "\", op \"", body_op.name, "\": started twice, or done before its start");
-    if (kind != StepKind::done) span.begin = static_cast<int>(k);
-    if (kind != StepKind::start) span.end = static_cast<int>(k);
+    Interval& interval = intervals[index_of(op)];
+    check(kind == StepKind::done ? interval.begin >= 0 && interval.end < 0 : interval.begin < 0,
+          "segment \"", segment.name, "\", op \"", body_op.name,
+          "\": started twice, or done before its start");
+    if (kind != StepKind::done) interval.begin = static_cast<int>(k);
+    if (kind != StepKind::start) interval.end = static_cast<int>(k);
   }
-  for (size_t op = 0; op < spans.size(); ++op) {
-    check(spans[op].end >= 0, "segment \"", segment.name, "\", op \"", segment.ops[op].name,
+  for (size_t op = 0; op < intervals.size(); ++op) {
+    check(intervals[op].end >= 0, "segment \"", segment.name, "\", op \"", segment.ops[op].name,
           "\": missing from the order");
   }
-  return spans;
+  return intervals;
 }
 
 // Ops of one asynchronous lane follow each other, so a start after the other's start is enough.
 void check_dependencies(const Program& program, const Segment& segment,
-                        const std::vector<Span>& spans) {
+                        const std::vector<Interval>& intervals) {
   const std::vector<std::vector<int>> before = dependencies(program, segment);
   for (size_t later = 0; later < before.size(); ++later) {
     const Lane lane = lane_of(segment.ops[later]);
     for (const int earlier : before[later]) {
       const Op& op = segment.ops[index_of(earlier)];
       const bool same_queue = lane != Lane::compute && lane == lane_of(op);
-      const Span& span = spans[index_of(earlier)];
-      check((same_queue ? span.begin : span.end) < spans[later].begin, "segment \"", segment.name,
-            "\": the order begins \"", segment.ops[later].name, "\" before \"", op.name,
-            "\" is finished");
+      const Interval& interval = intervals[index_of(earlier)];
+      check((same_queue ? interval.begin : interval.end) < intervals[later].begin, "segment \"",
+            segment.name, "\": the order begins \"", segment.ops[later].name, "\" before \"",
+            op.name, "\" is finished");
     }
   }
 }
 
 void add_lanes(const Segment& segment, const BodyOrder& order, SegmentSchedule& result) {
   std::vector<int> place(segment.ops.size(), -1);  // on the op's own lane
-  std::vector<LaneStep>& compute = result.lanes[index_of(static_cast<int>(Lane::compute))];
+  std::vector<LaneStep>& compute = result.lanes[index_of(Lane::compute)];
   for (const auto& [kind, op] : order) {
     const Lane lane = lane_of(segment.ops[index_of(op)]);
     LaneStep step{kind, op, {}, {}, {}};
     if (kind == StepKind::start) {
-      std::vector<LaneStep>& queue = result.lanes[static_cast<size_t>(lane)];
+      std::vector<LaneStep>& queue = result.lanes[index_of(lane)];
       place[index_of(op)] = static_cast<int>(queue.size());
       queue.push_back(
           {StepKind::run, op, {{Lane::compute, static_cast<int>(compute.size())}}, {}, {}});
@@ -100,16 +99,16 @@ void for_each_operand(const Op& op, const Visit& visit) {
 }
 
 void add_local_lifetimes(const Program& program, const Segment& segment, const BodyOrder& order,
-                         const std::vector<Span>& spans, SegmentSchedule& result) {
-  std::vector<Span> lives(program.tensors.size());
+                         const std::vector<Interval>& intervals, SegmentSchedule& result) {
+  std::vector<Interval> lives(program.tensors.size());
   for (size_t op = 0; op < segment.ops.size(); ++op) {
     for_each_operand(segment.ops[op], [&](TensorId id) {
-      Span& life = lives[index_of(id)];
-      life.begin = life.begin < 0 ? spans[op].begin : std::min(life.begin, spans[op].begin);
-      life.end = std::max(life.end, spans[op].end);
+      Interval& life = lives[index_of(id)];
+      life.begin = life.begin < 0 ? intervals[op].begin : std::min(life.begin, intervals[op].begin);
+      life.end = std::max(life.end, intervals[op].end);
     });
   }
-  std::vector<LaneStep>& compute = result.lanes[static_cast<size_t>(Lane::compute)];
+  std::vector<LaneStep>& compute = result.lanes[index_of(Lane::compute)];
   for (size_t id = 0; id < lives.size(); ++id) {
     if (lives[id].begin < 0 || program.tensors[id].extent != Extent::local) continue;
     const TensorId tensor = static_cast<TensorId>(id);
@@ -119,11 +118,11 @@ void add_local_lifetimes(const Program& program, const Segment& segment, const B
 }
 
 void add_step_lifetimes(const Program& program, std::vector<SegmentSchedule>& segments) {
-  std::vector<Span> lives(program.tensors.size());  // in segments
+  std::vector<Interval> lives(program.tensors.size());  // in segments
   for (size_t s = 0; s < program.segments.size(); ++s) {
     for (const Op& op : program.segments[s].ops) {
       for_each_operand(op, [&](TensorId id) {
-        Span& life = lives[index_of(id)];
+        Interval& life = lives[index_of(id)];
         if (life.begin < 0) life.begin = static_cast<int>(s);
         life.end = static_cast<int>(s);
       });
@@ -145,10 +144,10 @@ Schedule lay_out(Program program, const std::vector<BodyOrder>& orders) {
   schedule.segments.resize(orders.size());
   for (size_t s = 0; s < orders.size(); ++s) {
     const Segment& segment = program.segments[s];
-    const std::vector<Span> spans = positions_of(segment, orders[s]);
-    check_dependencies(program, segment, spans);
+    const std::vector<Interval> intervals = positions_of(segment, orders[s]);
+    check_dependencies(program, segment, intervals);
     add_lanes(segment, orders[s], schedule.segments[s]);
-    add_local_lifetimes(program, segment, orders[s], spans, schedule.segments[s]);
+    add_local_lifetimes(program, segment, orders[s], intervals, schedule.segments[s]);
   }
   add_step_lifetimes(program, schedule.segments);
   schedule.program = std::move(program);

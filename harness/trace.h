@@ -19,7 +19,7 @@ struct Span {
   Lane lane = Lane::compute;
   Lane on = Lane::compute;  // wait: the lane waited for
   int32_t segment = 0;
-  int32_t op = 0;           // index into Segment::ops; wait: the op that was waited for
+  int32_t op = 0;  // index into Segment::ops; wait: the op that was waited for
   int64_t iteration = 0;
   double begin = 0, end = 0;  // seconds since the step began
 };

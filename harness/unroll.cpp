@@ -9,9 +9,6 @@
 namespace spillway {
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-size_t at(Lane lane) { return static_cast<size_t>(lane); }
-
 std::vector<WaitSite> sites_of(const Schedule& schedule) {
   std::vector<WaitSite> sites;
   for (size_t s = 0; s < schedule.segments.size(); ++s) {
@@ -64,7 +61,7 @@ class Linearizer {
     size_t placed = 0;
     for (size_t before = 0; placed < total_; before = placed) {
       for (int lane = 0; lane < lane_count; ++lane) {
-        while (advance(at(lane)))
+        while (advance(index_of(lane)))
           ++placed;
       }
       if (placed == before) {
@@ -76,10 +73,10 @@ class Linearizer {
 
  private:
   void queue_run(int r) {
-    const BodyRun& run = result_.runs[at(r)];
-    const SegmentSchedule& segment = schedule_.segments[at(run.segment)];
+    const BodyRun& run = result_.runs[index_of(r)];
+    const SegmentSchedule& segment = schedule_.segments[index_of(run.segment)];
     const auto add = [&](EventKind kind, Lane lane, int position) {
-      std::vector<Event>& queue = queue_[at(lane)];
+      std::vector<Event>& queue = queue_[index_of(lane)];
       queue.push_back({kind, lane, r, position, static_cast<int>(queue.size()), {}});
       ++total_;
     };
@@ -92,28 +89,29 @@ class Linearizer {
       }
     }
     base_.push_back(base);
-    const int64_t trips = schedule_.program.segments[at(run.segment)].trips;
+    const int64_t trips = schedule_.program.segments[index_of(run.segment)].trips;
     if (run.iteration == trips - 1) add(EventKind::exit, Lane::compute, 0);
   }
 
   const LaneStep& step_of(const Event& event) const {
-    const int segment = result_.runs[at(event.run)].segment;
-    return schedule_.segments[at(segment)].lanes[at(event.lane)][at(event.position)];
+    const int segment = result_.runs[index_of(event.run)].segment;
+    return schedule_.segments[index_of(segment)]
+        .lanes[index_of(event.lane)][index_of(event.position)];
   }
 
   // Place in its lane's queue of the step that a wait of this event is for.
   size_t target_of(const Event& event, const Wait& wait) const {
-    const int segment = result_.runs[at(event.run)].segment;
-    const size_t steps = schedule_.segments[at(segment)].lanes[at(wait.on)].size();
-    check(wait.step >= 0 && at(wait.step) < steps, "segment ", segment, ": a wait for step ",
+    const int segment = result_.runs[index_of(event.run)].segment;
+    const size_t steps = schedule_.segments[index_of(segment)].lanes[index_of(wait.on)].size();
+    check(wait.step >= 0 && index_of(wait.step) < steps, "segment ", segment, ": a wait for step ",
           wait.step, " of lane ", name_of(wait.on), ", which has ", steps);
-    return at(base_[at(event.run)][at(wait.on)] + wait.step);
+    return index_of(base_[index_of(event.run)][index_of(wait.on)] + wait.step);
   }
 
   const Wait* missing(const Event& event) const {
     if (event.kind != EventKind::step) return nullptr;
     for (const Wait& wait : step_of(event).waits) {
-      if (target_of(event, wait) >= placed_[at(wait.on)].size()) return &wait;
+      if (target_of(event, wait) >= placed_[index_of(wait.on)].size()) return &wait;
     }
     return nullptr;
   }
@@ -123,9 +121,10 @@ class Linearizer {
     if (next == queue_[lane].size() || missing(queue_[lane][next])) return false;
     Event event = queue_[lane][next];
     if (event.kind == EventKind::step) {
-      int site = first_site_[at(result_.runs[at(event.run)].segment)][lane][at(event.position)];
+      int site = first_site_[index_of(result_.runs[index_of(event.run)].segment)][lane]
+                            [index_of(event.position)];
       for (const Wait& wait : step_of(event).waits) {
-        event.waits.push_back({placed_[at(wait.on)][target_of(event, wait)], site++});
+        event.waits.push_back({placed_[index_of(wait.on)][target_of(event, wait)], site++});
       }
     }
     placed_[lane].push_back(static_cast<int>(result_.events.size()));
@@ -138,11 +137,11 @@ class Linearizer {
     for (size_t lane = 0; lane < lane_count; ++lane) {
       if (placed_[lane].size() == queue_[lane].size()) continue;
       const Event& event = queue_[lane][placed_[lane].size()];
-      const BodyRun& run = result_.runs[at(event.run)];
-      const Segment& segment = schedule_.program.segments[at(run.segment)];
+      const BodyRun& run = result_.runs[index_of(event.run)];
+      const Segment& segment = schedule_.program.segments[index_of(run.segment)];
       const Wait* wait = missing(event);
       out += text(" lane ", name_of(event.lane), " stands before \"",
-                  segment.ops[at(step_of(event).op)].name, "\" of segment \"", segment.name,
+                  segment.ops[index_of(step_of(event).op)].name, "\" of segment \"", segment.name,
                   "\", iteration ", run.iteration, ", waiting for step ", wait->step, " of lane ",
                   name_of(wait->on), ";");
     }
@@ -174,16 +173,16 @@ std::vector<Clock> clocks_of(const Unrolled& unrolled, const std::vector<bool>& 
   std::vector<Clock> finished(unrolled.events.size());
   for (size_t e = 0; e < unrolled.events.size(); ++e) {
     const Event& event = unrolled.events[e];
-    Clock clock = after[at(event.lane)];
+    Clock clock = after[index_of(event.lane)];
     for (const EventWait& wait : event.waits) {
-      if (disabled[at(wait.site)]) continue;
-      const Clock& other = finished[at(wait.event)];
+      if (disabled[index_of(wait.site)]) continue;
+      const Clock& other = finished[index_of(wait.event)];
       for (size_t lane = 0; lane < lane_count; ++lane)
         clock[lane] = std::max(clock[lane], other[lane]);
     }
     before[e] = clock;
-    clock[at(event.lane)] = event.sequence + 1;
-    after[at(event.lane)] = finished[e] = clock;
+    clock[index_of(event.lane)] = event.sequence + 1;
+    after[index_of(event.lane)] = finished[e] = clock;
   }
   return before;
 }

@@ -8,8 +8,6 @@ namespace spillway {
 
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 // Where starts and dones stand relative to the positions of an op order.
 struct Spread {
   std::vector<std::vector<int>> dones_before;  // position -> ops; one more: the end of the body
@@ -24,22 +22,22 @@ Spread spread_collectives(const BodyGraph& graph, const std::vector<int>& ops) {
   const size_t n = ops.size();
   std::vector<size_t> position(n);
   for (size_t k = 0; k < n; ++k)
-    position[at(ops[k])] = k;
+    position[index_of(ops[k])] = k;
   Spread spread{std::vector<std::vector<int>>(n + 1), std::vector<std::vector<int>>(n + 1),
                 std::vector<bool>(n, false), std::vector<bool>(n, false)};
   for (int op : ops) {
     if (lane_of(graph.op(op)) != Lane::collective) continue;
     size_t start = 0, done = n;
     bool behind_collective = false;
-    for (int from : graph.before[at(op)]) {
-      start = std::max(start, position[at(from)] + 1);
+    for (int from : graph.before[index_of(op)]) {
+      start = std::max(start, position[index_of(from)] + 1);
       behind_collective = behind_collective || lane_of(graph.op(from)) == Lane::collective;
     }
-    for (int to : graph.after[at(op)])
-      done = std::min(done, position[at(to)]);
-    spread.moved_done[at(op)] = true;
+    for (int to : graph.after[index_of(op)])
+      done = std::min(done, position[index_of(to)]);
+    spread.moved_done[index_of(op)] = true;
     spread.dones_before[done].push_back(op);
-    spread.moved_start[at(op)] = !behind_collective;
+    spread.moved_start[index_of(op)] = !behind_collective;
     if (!behind_collective) spread.starts_after[start].push_back(op);
   }
   return spread;
@@ -65,8 +63,8 @@ BodyOrder blocking_order(const BodyGraph& graph, CollectivesWithoutLhs collectiv
       order.push_back({StepKind::run, op});
       continue;
     }
-    if (!spread.moved_start[at(op)]) order.push_back({StepKind::start, op});
-    if (!spread.moved_done[at(op)]) order.push_back({StepKind::done, op});
+    if (!spread.moved_start[index_of(op)]) order.push_back({StepKind::start, op});
+    if (!spread.moved_done[index_of(op)]) order.push_back({StepKind::done, op});
   }
   return order;
 }

@@ -15,8 +15,6 @@ namespace {
 // recognised as a memcpy is unlimited, and our lanes queue them in order.
 constexpr int collective_limit = 1;
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 // Nodes of an op: where it begins and where it is known to be finished (the same for a run).
 struct NodesOfOp {
   int begin = -1, end = -1;
@@ -37,9 +35,10 @@ void connect(LhsState& state, const std::vector<NodesOfOp>& nodes) {
   for (size_t op = 0; op < nodes.size(); ++op) {
     if (nodes[op].begin != nodes[op].end) edge(nodes[op].begin, nodes[op].end);
     for (int from : state.graph.before[op]) {
-      edge(nodes[at(from)].end, nodes[op].begin);
+      edge(nodes[index_of(from)].end, nodes[op].begin);
       LhsNode& begin = state.node(nodes[op].begin);
-      begin.after_done = begin.after_done || nodes[at(from)].begin != nodes[at(from)].end;
+      begin.after_done =
+          begin.after_done || nodes[index_of(from)].begin != nodes[index_of(from)].end;
     }
   }
   for (LhsNode& node : state.nodes)
@@ -183,9 +182,9 @@ bool LhsMemory::dies_at(TensorId id, const OrderItem& item) const {
 
 LhsMemory::Change LhsMemory::change_of(const OrderItem& item) const {
   int64_t born = 0, died = 0;
-  for (TensorId id : graph_.touches[at(item.op)]) {
+  for (TensorId id : graph_.touches[index_of(item.op)]) {
     const int64_t bytes = graph_.program.at(id).bytes();
-    if (state_[at(id)] == Live::unseen) born += bytes;
+    if (state_[index_of(id)] == Live::unseen) born += bytes;
     if (dies_at(id, item)) died += bytes;
   }
   return {born - died, usage_ + born};
@@ -203,8 +202,8 @@ LhsMemory::Change LhsMemory::change(const OrderItem& item) const {
 
 void LhsMemory::schedule(const OrderItem& item) {
   usage_ += change_of(item).increase;
-  for (TensorId id : graph_.touches[at(item.op)]) {
-    state_[at(id)] = dies_at(id, item) ? Live::dead : Live::live;
+  for (TensorId id : graph_.touches[index_of(item.op)]) {
+    state_[index_of(id)] = dies_at(id, item) ? Live::dead : Live::live;
   }
 }
 
@@ -225,7 +224,7 @@ LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
                  .ready = {},
                  .memory_limit = options.memory_limit,
                  .memory = LhsMemory(graph)};
-  std::vector<NodesOfOp> nodes(at(graph.size()));
+  std::vector<NodesOfOp> nodes(index_of(graph.size()));
   for (const OrderItem& item : original) {
     const Op& op = graph.op(item.op);
     const int id = static_cast<int>(state.nodes.size());
@@ -233,8 +232,8 @@ LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
     if (item.kind == StepKind::run) node.cost = options.seconds(graph.program, op);
     node.to_host = op.kind == OpKind::copy_d2h;
     node.collective = lane_of(op) == Lane::collective;
-    if (item.kind != StepKind::done) nodes[at(item.op)].begin = id;
-    if (item.kind != StepKind::start) nodes[at(item.op)].end = id;
+    if (item.kind != StepKind::done) nodes[index_of(item.op)].begin = id;
+    if (item.kind != StepKind::start) nodes[index_of(item.op)].end = id;
     state.nodes.push_back(std::move(node));
   }
   connect(state, nodes);

@@ -10,8 +10,6 @@ namespace spillway {
 
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 bool moves_data_only(const Op& op) {
   switch (op.kind) {
     case OpKind::slice_cast:
@@ -30,11 +28,11 @@ bool moves_data_only(const Op& op) {
 // Ops that no compute op of this body depends on or feeds: rotated copies and collectives. They
 // keep their place at the top or the end of the body, whatever happens between.
 std::vector<bool> detached_ops(const BodyGraph& graph) {
-  std::vector<bool> attached(at(graph.size()), false);
+  std::vector<bool> attached(index_of(graph.size()), false);
   std::vector<int> open;
   const auto attach = [&](int op) {
-    if (attached[at(op)]) return;
-    attached[at(op)] = true;
+    if (attached[index_of(op)]) return;
+    attached[index_of(op)] = true;
     open.push_back(op);
   };
   for (int i = 0; i < graph.size(); ++i) {
@@ -43,9 +41,9 @@ std::vector<bool> detached_ops(const BodyGraph& graph) {
   while (!open.empty()) {
     const int op = open.back();
     open.pop_back();
-    for (int other : graph.before[at(op)])
+    for (int other : graph.before[index_of(op)])
       attach(other);
-    for (int other : graph.after[at(op)])
+    for (int other : graph.after[index_of(op)])
       attach(other);
   }
   attached.flip();
@@ -57,43 +55,43 @@ class DepthFirst {
  public:
   explicit DepthFirst(const BodyGraph& graph)
       : graph_(graph),
-        extra_users_(at(graph.size())),
-        bytes_(at(graph.size())),
-        seen_(at(graph.size())) {
+        extra_users_(index_of(graph.size())),
+        bytes_(index_of(graph.size())),
+        seen_(index_of(graph.size())) {
     for (int i = 0; i < graph.size(); ++i)
       measure(i);
   }
 
   std::vector<int> order() {
     for (int i = 0; i < graph_.size(); ++i) {
-      if (graph_.after[at(i)].empty()) visit(i);
+      if (graph_.after[index_of(i)].empty()) visit(i);
     }
     return std::move(order_);
   }
 
  private:
   void measure(int i) {  // ops come in program order: predecessors are measured already
-    const auto users = static_cast<int64_t>(graph_.after[at(i)].size());
-    extra_users_[at(i)] = std::max<int64_t>(users - 1, 0);
-    for (TensorId id : graph_.touches[at(i)])
-      bytes_[at(i)] += graph_.program.at(id).bytes();
-    for (int from : graph_.before[at(i)]) {
-      extra_users_[at(i)] += extra_users_[at(from)];
-      bytes_[at(i)] += bytes_[at(from)];
+    const auto users = static_cast<int64_t>(graph_.after[index_of(i)].size());
+    extra_users_[index_of(i)] = std::max<int64_t>(users - 1, 0);
+    for (TensorId id : graph_.touches[index_of(i)])
+      bytes_[index_of(i)] += graph_.program.at(id).bytes();
+    for (int from : graph_.before[index_of(i)]) {
+      extra_users_[index_of(i)] += extra_users_[index_of(from)];
+      bytes_[index_of(i)] += bytes_[index_of(from)];
       // Sums over paths grow exponentially in a deep body; beyond this they only rank.
-      bytes_[at(i)] = std::min(bytes_[at(i)], int64_t{1} << 60);
-      extra_users_[at(i)] = std::min(extra_users_[at(i)], int64_t{1} << 60);
+      bytes_[index_of(i)] = std::min(bytes_[index_of(i)], int64_t{1} << 60);
+      extra_users_[index_of(i)] = std::min(extra_users_[index_of(i)], int64_t{1} << 60);
     }
   }
 
   void visit(int i) {
-    if (seen_[at(i)]) return;
-    seen_[at(i)] = true;
-    std::vector<int> operands = graph_.before[at(i)];
+    if (seen_[index_of(i)]) return;
+    seen_[index_of(i)] = true;
+    std::vector<int> operands = graph_.before[index_of(i)];
     std::stable_sort(operands.begin(), operands.end(), [&](int a, int b) {
-      if (extra_users_[at(a)] != extra_users_[at(b)])
-        return extra_users_[at(a)] > extra_users_[at(b)];
-      return bytes_[at(a)] > bytes_[at(b)];
+      if (extra_users_[index_of(a)] != extra_users_[index_of(b)])
+        return extra_users_[index_of(a)] > extra_users_[index_of(b)];
+      return bytes_[index_of(a)] > bytes_[index_of(b)];
     });
     for (int from : operands)
       visit(from);
@@ -111,9 +109,9 @@ class Greedy {
  public:
   explicit Greedy(const BodyGraph& graph) : graph_(graph) {
     for (int i = 0; i < graph.size(); ++i) {
-      waiting_.push_back(graph.before[at(i)].size());
+      waiting_.push_back(graph.before[index_of(i)].size());
       if (waiting_.back() == 0) ready_.insert(i);
-      for (TensorId id : graph.touches[at(i)])
+      for (TensorId id : graph.touches[index_of(i)])
         ++uses_[id];
     }
     total_ = uses_;
@@ -126,10 +124,10 @@ class Greedy {
         return gain(a) < gain(b);  // of equals the first in program order
       });
       ready_.erase(best);
-      for (TensorId id : graph_.touches[at(best)])
+      for (TensorId id : graph_.touches[index_of(best)])
         --uses_[id];
-      for (int next : graph_.after[at(best)]) {
-        if (--waiting_[at(next)] == 0) ready_.insert(next);
+      for (int next : graph_.after[index_of(best)]) {
+        if (--waiting_[index_of(next)] == 0) ready_.insert(next);
       }
       order.push_back(best);
     }
@@ -139,7 +137,7 @@ class Greedy {
  private:
   int64_t gain(int i) const {
     int64_t bytes = 0;
-    for (TensorId id : graph_.touches[at(i)]) {
+    for (TensorId id : graph_.touches[index_of(i)]) {
       if (uses_.at(id) == 1) bytes += graph_.program.at(id).bytes();
       if (uses_.at(id) == total_.at(id)) bytes -= graph_.program.at(id).bytes();
     }
@@ -156,7 +154,8 @@ class Greedy {
 std::vector<int> settle_copies(const BodyGraph& graph, std::vector<int> ops) {
   for (int copy = 0; copy < graph.size(); ++copy) {
     const bool out = graph.op(copy).kind == OpKind::copy_d2h;
-    const std::vector<int>& anchors = out ? graph.before[at(copy)] : graph.after[at(copy)];
+    const std::vector<int>& anchors =
+        out ? graph.before[index_of(copy)] : graph.after[index_of(copy)];
     if (!is_host_copy(graph.op(copy)) || anchors.empty()) continue;
     ops.erase(std::find(ops.begin(), ops.end(), copy));
     const auto is_anchor = [&](int op) {
@@ -177,10 +176,10 @@ std::vector<int> with_detached(const BodyGraph& graph, const std::vector<int>& o
   bool computes = false;
   for (int op = 0; op < graph.size(); ++op) {
     computes = computes || !moves_data_only(graph.op(op));
-    if (detached[at(op)]) (computes ? end : top).push_back(op);
+    if (detached[index_of(op)]) (computes ? end : top).push_back(op);
   }
   for (int op : ops) {
-    if (!detached[at(op)]) middle.push_back(op);
+    if (!detached[index_of(op)]) middle.push_back(op);
   }
   top.insert(top.end(), middle.begin(), middle.end());
   top.insert(top.end(), end.begin(), end.end());
@@ -193,8 +192,8 @@ BodyGraph graph_of(const Program& program, const Segment& segment) {
   BodyGraph graph{program, segment, dependencies(program, segment), {}, {}};
   graph.after.resize(graph.before.size());
   for (int i = 0; i < graph.size(); ++i) {
-    for (int from : graph.before[at(i)])
-      graph.after[at(from)].push_back(i);
+    for (int from : graph.before[index_of(i)])
+      graph.after[index_of(from)].push_back(i);
     std::set<TensorId> local;
     for (const auto* operands : {&graph.op(i).inputs, &graph.op(i).outputs}) {
       for (const Operand& operand : *operands) {
@@ -209,18 +208,18 @@ BodyGraph graph_of(const Program& program, const Segment& segment) {
 int64_t peak_bytes(const BodyGraph& graph, const std::vector<int>& ops) {
   std::map<TensorId, size_t> first, last;
   for (size_t k = 0; k < ops.size(); ++k) {
-    for (TensorId id : graph.touches[at(ops[k])]) {
+    for (TensorId id : graph.touches[index_of(ops[k])]) {
       first.emplace(id, k);
       last[id] = k;
     }
   }
   int64_t live = 0, peak = 0;
   for (size_t k = 0; k < ops.size(); ++k) {
-    for (TensorId id : graph.touches[at(ops[k])]) {
+    for (TensorId id : graph.touches[index_of(ops[k])]) {
       if (first[id] == k) live += graph.program.at(id).bytes();
     }
     peak = std::max(peak, live);
-    for (TensorId id : graph.touches[at(ops[k])]) {
+    for (TensorId id : graph.touches[index_of(ops[k])]) {
       if (last[id] == k) live -= graph.program.at(id).bytes();
     }
   }

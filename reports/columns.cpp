@@ -90,7 +90,7 @@ constexpr double per_gib = 1 / bytes_per_gib;
 constexpr double per_tera = 1e-12;
 
 // In the order of the printed tables; CSV keeps it.
-constexpr std::array table = std::to_array<Column>({
+constexpr std::array all_columns = std::to_array<Column>({
     {.view = View::rates, .key = "label", .title = "run", .text = label},
     {.key = "kind", .text = kind},
     {.key = "model", .text = model},
@@ -240,7 +240,7 @@ constexpr std::array table = std::to_array<Column>({
 
 }  // namespace
 
-std::span<const Column> columns() { return table; }
+std::span<const Column> columns() { return all_columns; }
 
 Number figure_of(const Column& column, const Row& row, const Group& group) {
   if (column.figure) return column.figure(row, group);
@@ -265,7 +265,7 @@ std::string cell(const Column& column, const Row& row, const Group& group) {
 
 std::vector<const Column*> columns_of(View view, const Group& group) {
   std::vector<const Column*> shown;
-  for (const Column& column : table) {
+  for (const Column& column : all_columns) {
     if (column.view != view) continue;
     bool any = false;
     for (const Row* row : group.rows)

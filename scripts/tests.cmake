@@ -8,6 +8,13 @@ function(spillway_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINKS} spillway_options GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
+  # A short build: only what is tested needs to be fast.
+  target_compile_options(${name} PRIVATE "$<IF:$<CONFIG:Debug>,-O0,-O1>")
+  if(TARGET nvtx_tests AND NOT name STREQUAL "nvtx_tests")
+    target_precompile_headers(${name} REUSE_FROM nvtx_tests)
+  else()
+    target_precompile_headers(${name} PRIVATE ${precompiled_headers} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
   # PRE_TEST: the executable lists its tests when ctest starts, so a cross build needs no emulator before that.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
 endfunction()

@@ -5,12 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 program=$1
 
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 reference=""
 for policy in full qkv_proj_offloaded decoder_layer_input=offload; do
   for lhs in off on; do
     for pipeline in off on; do
       digest=$("$program" run --model llama-tiny --micro-batch 2 --seq 33 --steps 2 --warmup 0 --policy "$policy" \
-        --lhs "$lhs" --pipeline "$pipeline" 2> /dev/null | grep "gradient digest")
+        --lhs "$lhs" --pipeline "$pipeline" 2> "$said" | grep "gradient digest") || { cat "$said" >&2; exit 1; }
       reference=${reference:-$digest}
       if [[ $digest != "$reference" ]]; then
         echo "tiny_steps: $policy, lhs $lhs, pipeline $pipeline: found '$digest', expected '$reference'" >&2

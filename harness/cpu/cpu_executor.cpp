@@ -98,7 +98,7 @@ CpuExecutor::State::State(const Schedule& schedule, const Plan& plan, const CpuO
   compute = std::make_unique<ComputeLane>(share, *pool, poison.get());
   const auto used = lanes_used(schedule);
   for (const Lane lane : {Lane::d2h, Lane::h2d}) {
-    if (!used[static_cast<size_t>(lane)]) continue;
+    if (!used[index_of(lane)]) continue;
     copies.push_back(std::make_unique<CopyLane>(share, lane, options));
     copy_lanes.push_back(lane);
   }
@@ -123,7 +123,7 @@ Trace CpuExecutor::step() {
   try {
     state_->compute->run_training_step();
     for (const Lane lane : state_->copy_lanes) {
-      const auto index = static_cast<size_t>(lane);
+      const auto index = index_of(lane);
       share.progress[index].wait_for((share.step + 1) * share.bound.steps[index], Lane::compute);
     }
   } catch (...) {

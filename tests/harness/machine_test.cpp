@@ -2,12 +2,10 @@
 
 #include "harness/machine.h"
 
-#include <fstream>
-#include <sstream>
-
 #include <gmock/gmock.h>
 
 #include "harness/error.h"
+#include "tests/harness/sim_support.h"
 
 namespace spillway {
 namespace {
@@ -103,16 +101,9 @@ TEST(Machine, EveryMistakeNamesFileKeyFoundAndExpected) {
   }
 }
 
-Machine shipped(const std::string& name) {
-  std::ifstream file(std::string(SPILLWAY_SOURCE_DIR) + "/sweeps/machines/" + name);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return parse_machine(bytes.str(), name);
-}
-
 // Values: NVIDIA's peak table (dgxc-benchmarking), MLPerf v5.1 system file, nvbandwidth.
 TEST(Machine, Gb200HoldsThePublishedFigures) {
-  const Machine machine = shipped("gb200-nvl72.json");
+  const Machine machine = shipped_machine("gb200-nvl72.json");
   EXPECT_EQ(machine.figure("matmul_peak_bf16"), 2450e12);
   EXPECT_EQ(machine.figure("matmul_peak_fp8"), 4900e12);
   EXPECT_EQ(machine.figure("matmul_peak_nvfp4"), 9800e12);
@@ -128,7 +119,7 @@ TEST(Machine, Gb200HoldsThePublishedFigures) {
 }
 
 TEST(Machine, TheCpuIsAssumedThroughout) {
-  const Machine machine = shipped("cpu-2core.json");
+  const Machine machine = shipped_machine("cpu-2core.json");
   for (const auto& [key, figure] : machine.figures)
     EXPECT_EQ(figure.assumed, key != "matmul_ratio_bf16") << key;  // that one is 1 by definition
 }

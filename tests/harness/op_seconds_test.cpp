@@ -1,9 +1,6 @@
 // Seconds of one op against hand arithmetic on a machine of round figures, and against published
 // rates on the shipped one.
 
-#include <fstream>
-#include <sstream>
-
 #include <gtest/gtest.h>
 
 #include "harness/error.h"
@@ -152,18 +149,10 @@ TEST(OpSeconds, CollectivesTakeTheSlowerOfFabricAndNetwork) {
   EXPECT_DOUBLE_EQ(seconds(across, fast), 1400.0 / 40 + 0.125);
 }
 
-Machine shipped(const std::string& name) {
-  const std::string path = std::string(SPILLWAY_SOURCE_DIR) + "/sweeps/machines/" + name;
-  std::ifstream file(path);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return parse_machine(bytes.str(), name);
-}
-
 // The rate the machine's efficiency was taken from comes out of the model: FP8 16384^3 at 2,695
 // TFLOP/s. A library's benchmark quantises nothing, so that pass is free here.
 TEST(OpSeconds, Gb200ReproducesTheMeasuredFp8Rate) {
-  Machine machine = shipped("gb200-nvl72.json");
+  Machine machine = shipped_machine("gb200-nvl72.json");
   machine.figures["quantisation_bytes_fp8"].value = 0;
   machine.figures["launch_seconds"].value = 0;
   One made = one(OpKind::matmul, {{16384, 16384}, {16384, 16384}}, {{16384, 16384}});
@@ -175,7 +164,7 @@ TEST(OpSeconds, Gb200ReproducesTheMeasuredFp8Rate) {
 // 576 MiB of Q, K and V of a Llama 3.1 405B layer at micro batch 2 and sequence 8192: 3.1 ms one
 // GPU alone, 3.3 ms all at once to the host, 3.5 ms back (bytes over nvbandwidth's rates).
 TEST(OpSeconds, Gb200MovesOneLayersQkvInMilliseconds) {
-  const Machine machine = shipped("gb200-nvl72.json");
+  const Machine machine = shipped_machine("gb200-nvl72.json");
   const auto copy = [&](OpKind kind, int64_t devices) {
     return seconds(one(kind, {{16384, 18432}}, {{16384, 18432}}, DType::bf16, devices), machine);
   };
@@ -187,7 +176,7 @@ TEST(OpSeconds, Gb200MovesOneLayersQkvInMilliseconds) {
 // The matrices of one Llama 3.1 405B layer in bf16 over 128 GPUs in two racks of 64: 127/128 of
 // 6.3753 GB through NVLink at 648 GB/s; the network would need 2.2 ms.
 TEST(OpSeconds, Gb200GathersALayerThroughNvlink) {
-  const Machine machine = shipped("gb200-nvl72.json");
+  const Machine machine = shipped_machine("gb200-nvl72.json");
   const int64_t parameters = int64_t{16384} * (2 * 16384 + 2 * 1024 + 3 * 53248);
   const One gather =
       one(OpKind::all_gather, {{parameters / 128}}, {{parameters}}, DType::bf16, 128);
@@ -197,7 +186,7 @@ TEST(OpSeconds, Gb200GathersALayerThroughNvlink) {
 // A CPU run needs latencies for every kind of op on one device, and has no figure for more. Sizes
 // of a thousand rows: milliseconds, and attention costs more backward than forward.
 TEST(OpSeconds, TheCpuPricesWhatOneDeviceRuns) {
-  const Machine machine = shipped("cpu-2core.json");
+  const Machine machine = shipped_machine("cpu-2core.json");
   for (Precision precision : {Precision::fp32, Precision::bf16}) {
     One made = one(OpKind::matmul, {{1024, 1024}, {1024, 1024}}, {{1024, 1024}});
     made.op.attributes.precision = precision;

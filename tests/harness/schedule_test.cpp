@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr StepKind run = StepKind::run, start = StepKind::start, done = StepKind::done;
+using enum StepKind;
 
 const std::vector<LaneStep>& lane_of_segment(const Schedule& schedule, size_t segment, Lane lane) {
   return schedule.segments[segment].lanes[static_cast<size_t>(lane)];

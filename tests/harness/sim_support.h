@@ -2,12 +2,22 @@
 // simulator. One unit of each builder is one second on `round_machine()`.
 #pragma once
 
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "harness/executor.h"
 
 namespace spillway {
+
+// A machine file of sweeps/machines/.
+inline Machine shipped_machine(const std::string& name) {
+  std::ifstream file(std::string(SPILLWAY_SOURCE_DIR) + "/sweeps/machines/" + name);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return parse_machine(bytes.str(), name);
+}
 
 // No fixed times, 1200 bytes/s of usable HBM, 500 FLOP/s of bf16, 40 bytes/s on every link.
 inline Machine round_machine(const std::map<std::string, double>& changes = {}) {

@@ -12,9 +12,7 @@
 namespace spillway {
 namespace {
 
-constexpr StepKind run = StepKind::run;
-constexpr StepKind start = StepKind::start;
-constexpr StepKind done = StepKind::done;
+using enum StepKind;
 
 std::vector<Span> waits(const Trace& trace) {
   std::vector<Span> found;

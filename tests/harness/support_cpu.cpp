@@ -31,9 +31,9 @@ Op op_of(OpKind kind, const char* name, std::vector<Operand> inputs, std::vector
   return op;
 }
 
-constexpr OrderItem run(int op) { return {StepKind::run, op}; }
-constexpr OrderItem start(int op) { return {StepKind::start, op}; }
-constexpr OrderItem done(int op) { return {StepKind::done, op}; }
+constexpr OrderItem run_op(int op) { return {StepKind::run, op}; }
+constexpr OrderItem start_op(int op) { return {StepKind::start, op}; }
+constexpr OrderItem done_op(int op) { return {StepKind::done, op}; }
 
 }  // namespace
 
@@ -83,10 +83,10 @@ OffloadStack::OffloadStack(int64_t layer_count, int64_t element_count)
         op_of(OpKind::add, "accumulate", {{d, all}, {r, all}}, {{d, all}}),
         op_of(OpKind::add, "gradient", {{d, all}, {r, all}}, {{gradient, down}})}},
   };
-  schedule = lay_out(p, {{run(0)},
-                         {spillway::start(0), run(1), done(0)},
-                         {run(0), run(1)},
-                         {spillway::start(0), done(0), run(1), run(2)}});
+  schedule = lay_out(p, {{run_op(0)},
+                         {start_op(0), run_op(1), done_op(0)},
+                         {run_op(0), run_op(1)},
+                         {start_op(0), done_op(0), run_op(1), run_op(2)}});
 }
 
 std::vector<float> OffloadStack::expected_gradient(const CpuExecutor& executor) const {

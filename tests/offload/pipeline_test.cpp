@@ -14,10 +14,6 @@ using testing::ElementsAre;
 
 using Values = std::map<std::string, std::vector<uint64_t>>;
 
-Program with_policy(const Program& built, const std::string& policy) {
-  return apply_policy(built, parse_policy(policy)).program;
-}
-
 Values after_two_steps(const Program& program) {
   Interpreter run(program);
   run.step();

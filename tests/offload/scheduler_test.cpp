@@ -17,10 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-Program with_policy(const Program& built, const std::string& policy) {
-  return apply_policy(built, parse_policy(policy)).program;
-}
-
 SchedulerOptions options(bool lhs, double copy_seconds = 0.3) {
   SchedulerOptions made;
   made.lhs = lhs;

@@ -2,6 +2,7 @@
 #include "tests/offload/support.h"
 
 #include "harness/error.h"
+#include "offload/policy.h"
 
 namespace spillway {
 
@@ -228,6 +229,10 @@ Program Builder::build() {
 
 Program mlp_stack(int64_t layers) { return Builder(layers, false).build(); }
 Program sharded_mlp_stack(int64_t layers) { return Builder(layers, true).build(); }
+
+Program with_policy(const Program& built, const std::string& policy) {
+  return apply_policy(built, parse_policy(policy)).program;
+}
 
 const Segment& segment_named(const Program& program, const std::string& name) {
   for (const Segment& segment : program.segments) {

@@ -17,6 +17,9 @@ Program mlp_stack(int64_t layers);
 // and gathered where it is used, each weight gradient scattered and written to the stack.
 Program sharded_mlp_stack(int64_t layers);
 
+// `built` after a policy as the command line writes it.
+Program with_policy(const Program& built, const std::string& policy);
+
 const Segment& segment_named(const Program& program, const std::string& name);
 const Tensor& tensor_named(const Program& program, const std::string& name);
 bool has_tensor(const Program& program, const std::string& name);

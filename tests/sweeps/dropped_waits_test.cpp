@@ -176,7 +176,8 @@ void expect_noticed(const std::string& policy, size_t at_least) {
   EXPECT_GE(10 * all.noticed, 8 * all.waits);
 }
 
-// What a missing wait changes depends on who is faster, so this runs where a person reads the figure.
+// What a missing wait changes depends on who is faster, so this runs where a person reads the
+// figure.
 bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
 
 // Queries, keys and values: several copies in a row on a lane.

@@ -12,21 +12,19 @@
 #include "offload/policy.h"
 #include "offload/scheduler.h"
 #include "tests/support/golden.h"
+#include "tests/sweeps/support_runs.h"
 #include "workloads/llama.h"
 
 namespace spillway {
 namespace {
 
-struct Variant {
-  const char* policy;
-  bool lhs, pipeline, rotation_copies;
-};
-constexpr Variant variants[] = {{"full", true, false, false},
-                                {"minimal_with_context", false, false, false},
-                                {"qkv_proj_offloaded", false, false, false},
-                                {"qkv_proj_offloaded", true, true, false},
-                                {"minimal_offloaded", true, true, true},
-                                {"decoder_layer_input=offload", true, true, false}};
+const std::vector<RunVariant> executed_variants = {
+    {"full", true, false, false},
+    {"minimal_with_context", false, false, false},
+    {"qkv_proj_offloaded", false, false, false},
+    {"qkv_proj_offloaded", true, true, false},
+    {"minimal_offloaded", true, true, true},
+    {"decoder_layer_input=offload", true, true, false}};
 
 struct Run {
   Schedule schedule;
@@ -35,7 +33,7 @@ struct Run {
 };
 
 Run run_of(const Golden& golden, const std::string& name, Precision precision,
-           const Variant& variant) {
+           const RunVariant& variant) {
   WorkloadOptions options;
   options.micro_batch = golden.batch();
   options.seq = golden.seq();
@@ -122,7 +120,7 @@ double gradient_error(const Run& run, TensorId id, const Golden& golden) {
 void expect_golden(const std::string& name, Precision precision, double loss_bound,
                    double gradient_bound) {
   const Golden golden(name);
-  for (const Variant& variant : variants) {
+  for (const RunVariant& variant : executed_variants) {
     SCOPED_TRACE(name + ", " + variant.policy);
     Run run = run_of(golden, name, precision, variant);
     load(run, golden);
@@ -138,7 +136,7 @@ void expect_golden(const std::string& name, Precision precision, double loss_bou
     }
     EXPECT_EQ(gradients, 12);  // embedding, nine weights of a layer, final norm, head
     EXPECT_LT(worst, gradient_bound);
-    std::printf("%s, %s: worst gradient error %.2e\n", name.c_str(), variant.policy, worst);
+    std::printf("%s, %s: worst gradient error %.2e\n", name.c_str(), variant.policy.c_str(), worst);
   }
 }
 

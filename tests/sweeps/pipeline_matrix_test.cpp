@@ -6,30 +6,14 @@
 
 #include "harness/plan.h"
 #include "harness/race.h"
-#include "offload/pipeline.h"
 #include "offload/policy.h"
-#include "offload/scheduler.h"
 #include "tests/support/interpreter.h"
+#include "tests/sweeps/support_schedules.h"
 #include "workloads/llama.h"
 #include "workloads/shard.h"
 
 namespace spillway {
 namespace {
-
-struct Variant {
-  std::string policy;
-  int64_t devices = 1;
-  bool lhs = true;
-  PipelineOptions rotation;
-  CollectivesWithoutLhs collectives = CollectivesWithoutLhs::post;
-};
-
-std::string label(const Variant& v) {
-  return v.policy + ", devices " + std::to_string(v.devices) + (v.lhs ? ", lhs" : "") +
-         (v.rotation.host_copies ? ", pipeline" : "") +
-         (v.rotation.collectives ? ", pipeline-collectives" : "") +
-         (v.rotation.rotation_copies ? ", rotation-copies" : "");
-}
 
 std::vector<std::string> policies() {
   std::vector<std::string> names;
@@ -59,12 +43,6 @@ std::vector<PipelineOptions> rotations(int64_t devices) {
   return all;
 }
 
-double seconds(const Program& program, const Op& op) {
-  const OpCost cost = info(op.kind).cost(program, op);
-  return 1e-6 + (cost.matmul_flops + cost.attention_flops) / 1e9 + cost.bytes / 1e10 +
-         cost.link_bytes / 1e9 + cost.group_bytes / 2e9;
-}
-
 Program llama(int64_t devices) {
   ModelConfig config = load_model("llama-tiny");
   WorkloadOptions options;
@@ -73,16 +51,7 @@ Program llama(int64_t devices) {
   return shard(build_llama(config, options), devices);
 }
 
-Schedule schedule_of(const Program& built, const Variant& variant) {
-  const Program chosen = apply_policy(built, parse_policy(variant.policy)).program;
-  SchedulerOptions options;
-  options.lhs = variant.lhs;
-  options.seconds = seconds;
-  options.collectives_without_lhs = variant.collectives;
-  return schedule_program(pipeline(chosen, variant.rotation), options).schedule;
-}
-
-void expect_sound(const Program& built, const Variant& variant,
+void expect_sound(const Program& built, const ScheduleVariant& variant,
                   const std::map<std::string, std::vector<uint64_t>>& meaning) {
   SCOPED_TRACE(label(variant));
   const Schedule schedule = schedule_of(built, variant);

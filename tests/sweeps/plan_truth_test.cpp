@@ -15,7 +15,7 @@ namespace {
 // Shapes whose tensors are no multiples of each other: 3 x 40 rows.
 constexpr int64_t micro_batch = 3, seq = 40;
 
-const std::vector<RunVariant>& variants() {
+const std::vector<RunVariant>& plan_variants() {
   static const std::vector<RunVariant> list =
       every_schedule({"full", "query_proj=device,key_proj=device,value_proj=device",
                       "qkv_proj_offloaded", "decoder_layer_input=offload,context=offload"});
@@ -29,7 +29,7 @@ int64_t aligned(int64_t bytes) {
 TEST(PlanTruth, AStepChangesBytesUpToThePeakAndNoneBehindIt) {
   constexpr std::byte pattern{0xa5};
   const auto memory = std::make_shared<CpuMemory>();
-  for (const RunVariant& variant : variants()) {
+  for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
     const Prepared prepared = prepare(tiny_point(variant, micro_batch, seq), {});
     CpuExecutor executor(prepared.schedule, prepared.plan, {.threads = 1}, memory);
@@ -44,7 +44,7 @@ TEST(PlanTruth, AStepChangesBytesUpToThePeakAndNoneBehindIt) {
 }
 
 TEST(PlanTruth, EveryTensorIsInsideItsArena) {
-  for (const RunVariant& variant : variants()) {
+  for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
     const Prepared prepared = prepare(tiny_point(variant, micro_batch, seq), {});
     const Plan& plan = prepared.plan;
@@ -67,7 +67,7 @@ TEST(PlanTruth, EveryTensorIsInsideItsArena) {
 // Redzones: a write outside live tensors throws.
 TEST(PlanTruth, NoByteOutsideALiveTensorChanges) {
   const auto memory = std::make_shared<CpuMemory>();
-  for (const RunVariant& variant : variants()) {
+  for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
     Point point = tiny_point(variant, micro_batch, seq);
     const Outcome plain = run_cpu(prepare(point, {}), memory, 2, 0);
@@ -82,7 +82,7 @@ TEST(PlanTruth, NoByteOutsideALiveTensorChanges) {
 // the capacity is lowered to just below plan after plan, until one is refused.
 TEST(PlanTruth, ExactlyThePeakIsEnoughAndOneUnitLessIsNot) {
   const auto memory = std::make_shared<CpuMemory>();
-  for (const RunVariant& variant : variants()) {
+  for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
     Point point = tiny_point(variant, micro_batch, seq);
     Prepared enough, next = prepare(point, {});

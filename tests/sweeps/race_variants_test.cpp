@@ -8,32 +8,16 @@
 
 #include "harness/plan.h"
 #include "harness/race.h"
-#include "offload/pipeline.h"
-#include "offload/policy.h"
-#include "offload/scheduler.h"
 #include "tests/support/brute_force.h"
+#include "tests/sweeps/support_schedules.h"
 #include "workloads/llama.h"
 #include "workloads/shard.h"
 
 namespace spillway {
 namespace {
 
-struct Variant {
-  std::string policy;
-  int64_t devices = 1;
-  bool lhs = true;
-  PipelineOptions rotation;
-};
-
-std::string label(const Variant& v) {
-  return v.policy + ", devices " + std::to_string(v.devices) + (v.lhs ? ", lhs" : "") +
-         (v.rotation.host_copies ? ", pipeline" : "") +
-         (v.rotation.collectives ? ", pipeline-collectives" : "") +
-         (v.rotation.rotation_copies ? ", rotation-copies" : "");
-}
-
-std::vector<Variant> variants() {
-  std::vector<Variant> list;
+std::vector<ScheduleVariant> race_variants() {
+  std::vector<ScheduleVariant> list;
   for (const char* policy : {"full", "minimal", "qkv_proj_offloaded", "minimal_offloaded",
                              "query_proj=device,key_proj=device,value_proj=device",
                              "decoder_layer_input=offload,context=offload"}) {
@@ -49,29 +33,18 @@ std::vector<Variant> variants() {
   return list;
 }
 
-double seconds(const Program& program, const Op& op) {
-  const OpCost cost = info(op.kind).cost(program, op);
-  return 1e-6 + (cost.matmul_flops + cost.attention_flops) / 1e12 + cost.bytes / 1e12 +
-         cost.link_bytes / 1e11 + cost.group_bytes / 2e11;
-}
-
-Schedule schedule_of(const ModelConfig& config, int64_t micro_batch, int64_t seq,
-                     const Variant& variant) {
+Schedule schedule_of_llama(const ModelConfig& config, int64_t micro_batch, int64_t seq,
+                           const ScheduleVariant& variant) {
   WorkloadOptions options;
   options.micro_batch = micro_batch;
   options.seq = seq;
-  const Program built = shard(build_llama(config, options), variant.devices);
-  const Program chosen = apply_policy(built, parse_policy(variant.policy)).program;
-  SchedulerOptions scheduling;
-  scheduling.lhs = variant.lhs;
-  scheduling.seconds = seconds;
-  return schedule_program(pipeline(chosen, variant.rotation), scheduling).schedule;
+  return schedule_of(shard(build_llama(config, options), variant.devices), variant);
 }
 
-Schedule tiny_schedule(const Variant& variant, int64_t layers) {
+Schedule tiny_schedule(const ScheduleVariant& variant, int64_t layers) {
   ModelConfig config = load_model("llama-tiny");
   config.layers = layers;
-  return schedule_of(config, 1, 8, variant);
+  return schedule_of_llama(config, 1, 8, variant);
 }
 
 // One wait list after the other; stops when `visit` returns true.
@@ -109,7 +82,7 @@ Schedule without_wait(Schedule schedule, size_t number) {
 
 TEST(RaceVariants, AnySingleWaitLessIsRefused) {
   size_t tried = 0;
-  for (const Variant& variant : variants()) {
+  for (const ScheduleVariant& variant : race_variants()) {
     const Schedule schedule = tiny_schedule(variant, 5);
     const Plan plan = plan_memory(schedule);
     const Schedule needed = drop_implied_waits(schedule, plan);
@@ -128,7 +101,7 @@ TEST(RaceVariants, AnySingleWaitLessIsRefused) {
 // Some of the variants in full, five layers unrolled: damaged like the hand-built programs.
 TEST(RaceVariants, BruteForceAgrees) {
   std::mt19937 random(7);
-  const std::vector<Variant> all = variants();
+  const std::vector<ScheduleVariant> all = race_variants();
   for (size_t v = 0; v < all.size(); v += 7) {
     const Schedule schedule = tiny_schedule(all[v], 5);
     const Plan plan = plan_memory(schedule);
@@ -149,7 +122,7 @@ TEST(RaceVariants, BruteForceAgrees) {
 
 // Skipped iterations change no verdict: twelve layers, of which some are not looked at.
 TEST(RaceVariants, DeepStacksAreProvenFromAFewIterations) {
-  for (const Variant& variant : variants()) {
+  for (const ScheduleVariant& variant : race_variants()) {
     const Schedule schedule = tiny_schedule(variant, 40);
     const Plan plan = plan_memory(schedule);
     const std::optional<Race> race = find_race(schedule, plan);
@@ -160,8 +133,8 @@ TEST(RaceVariants, DeepStacksAreProvenFromAFewIterations) {
 // Above weights, gradients, optimizer state and stacked residuals, the peak is at most 1 % over the
 // largest sum of bytes alive at one point.
 void expect_tight(const std::string& model, int64_t micro_batch, int64_t seq,
-                  const Variant& variant) {
-  const Schedule schedule = schedule_of(load_model(model), micro_batch, seq, variant);
+                  const ScheduleVariant& variant) {
+  const Schedule schedule = schedule_of_llama(load_model(model), micro_batch, seq, variant);
   const Plan plan = plan_memory(schedule);
   const Program& program = schedule.program;
   int64_t transient_live = 0;
@@ -184,7 +157,7 @@ void expect_tight(const std::string& model, int64_t micro_batch, int64_t seq,
 }
 
 TEST(RaceVariants, PlansAtFullSizeAreTight) {
-  for (const Variant& variant : variants()) {
+  for (const ScheduleVariant& variant : race_variants()) {
     if (variant.devices == 1)
       expect_tight("llama3.1-405b-proxy", 2, 1024, variant);
     else

@@ -30,7 +30,7 @@ json good() {
             {{"label", "two"}, {"policy", "qkv_proj_offloaded"}, {"seq", 256}}}}};
 }
 
-Sweep parsed(const json& file) { return parse_sweep(file.dump(), "file.json"); }
+Sweep parsed_file(const json& file) { return parse_sweep(file.dump(), "file.json"); }
 
 std::vector<std::string> labels_of(const Sweep& sweep) {
   std::vector<std::string> labels;
@@ -40,7 +40,7 @@ std::vector<std::string> labels_of(const Sweep& sweep) {
 }
 
 TEST(SweepFile, PointsTakeTheDefaultsAndOverrideThem) {
-  const Sweep sweep = parsed(good());
+  const Sweep sweep = parsed_file(good());
   EXPECT_THAT(labels_of(sweep), ElementsAre("one", "two"));
   EXPECT_EQ(sweep.points[0].point.seq, 128);
   EXPECT_EQ(sweep.points[1].point.seq, 256);
@@ -53,7 +53,7 @@ TEST(SweepFile, PointsTakeTheDefaultsAndOverrideThem) {
 TEST(SweepFile, AxesMultiplyEveryPoint) {
   json file = good();
   file["axes"] = {{"lhs", {"on", "off"}}, {"micro_batch", {1, 2, 4}}};
-  const Sweep sweep = parsed(file);
+  const Sweep sweep = parsed_file(file);
   ASSERT_EQ(sweep.points.size(), 12U);
   std::set<std::string> settings, keys;
   for (const SweepPoint& point : sweep.points) {
@@ -73,7 +73,7 @@ TEST(SweepFile, TheKeyIsTheContentOfAPoint) {
   other["title"] = "another title";
   other["points"][0]["label"] = "renamed";
   std::swap(other["points"][0], other["points"][1]);
-  const Sweep a = parsed(good()), b = parsed(other);
+  const Sweep a = parsed_file(good()), b = parsed_file(other);
   EXPECT_EQ(key_of(a.points[0]), key_of(b.points[1]));
   EXPECT_EQ(key_of(a.points[1]), key_of(b.points[0]));
 }
@@ -81,7 +81,7 @@ TEST(SweepFile, TheKeyIsTheContentOfAPoint) {
 TEST(SweepFile, IncludedPointsKeepTheirSweep) {
   json file = good();
   file["include"] = {"llama3.1-405b-published"};
-  const Sweep sweep = parsed(file);
+  const Sweep sweep = parsed_file(file);
   ASSERT_EQ(sweep.headers.size(), 2U);
   EXPECT_EQ(sweep.points.size(), 6U);
   const SweepPoint& last = sweep.points.back();
@@ -169,7 +169,7 @@ TEST(SweepFile, BadFilesAreRefusedByFileAndKey) {
     json file = good();
     file.merge_patch(json::parse(bad.patch));
     try {
-      parsed(file);
+      parsed_file(file);
       ADD_FAILURE() << "accepted";
     } catch (const InputError& error) {
       EXPECT_THAT(error.what(), HasSubstr("file.json"));

@@ -19,7 +19,7 @@ struct Expected {
 };
 
 // Hand formulas, equal to published totals (405.9 B, 70.6 B, 6.74 B; 576 MiB a layer, 70.9 GiB).
-constexpr Expected table[] = {
+constexpr Expected expected_counts[] = {
     {"c01_llama31_405b.json", 2, 8192, 405853388800, 8, 126, 536870912, 33554432, 603979776,
      76101451776, 41352494881701888, 43014956462899200},
     {"c03_llama31_70b.json", 2, 8192, 70553706496, 8, 80, 268435456, 33554432, 335544320,
@@ -31,7 +31,7 @@ constexpr Expected table[] = {
 };
 
 TEST(Accounting, AgreesWithPublishedTotals) {
-  for (const Expected& e : table) {
+  for (const Expected& e : expected_counts) {
     SCOPED_TRACE(e.file);
     const ModelConfig config =
         load_model(std::string(SPILLWAY_SOURCE_DIR) + "/tests/workloads/cases/" + e.file);

@@ -9,6 +9,7 @@
 
 #include "harness/error.h"
 #include "harness/ops.h"
+#include "tests/workloads/support.h"
 #include "workloads/accounting.h"
 
 namespace spillway {
@@ -19,14 +20,6 @@ ModelConfig odd_config() {
       R"({"model_type": "llama", "hidden_size": 30, "intermediate_size": 77, "vocab_size": 53,
       "num_hidden_layers": 5, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 14})",
       "odd");
-}
-
-WorkloadOptions point(int64_t batch, int64_t seq, Precision precision = Precision::bf16) {
-  WorkloadOptions options;
-  options.micro_batch = batch;
-  options.seq = seq;
-  options.precision = precision;
-  return options;
 }
 
 const Segment& segment_of(const Program& program, const std::string& name) {

@@ -9,19 +9,12 @@
 
 #include "harness/error.h"
 #include "harness/ops.h"
+#include "tests/workloads/support.h"
 #include "workloads/accounting.h"
 #include "workloads/llama.h"
 
 namespace spillway {
 namespace {
-
-WorkloadOptions point(int64_t batch, int64_t seq, Precision precision = Precision::bf16) {
-  WorkloadOptions options;
-  options.micro_batch = batch;
-  options.seq = seq;
-  options.precision = precision;
-  return options;
-}
 
 // Bytes of the full buffers of one kind of collective in each segment, one iteration.
 std::map<std::string, double> group_bytes(const Program& program, OpKind kind) {

@@ -1,0 +1,33 @@
+#include "tests/sweeps/support_schedules.h"
+
+#include "harness/ops.h"
+#include "offload/policy.h"
+
+namespace spillway {
+namespace {
+
+double rough_seconds(const Program& program, const Op& op) {
+  const OpCost cost = info(op.kind).cost(program, op);
+  return 1e-6 + (cost.matmul_flops + cost.attention_flops + cost.bytes) / 1e12 +
+         cost.link_bytes / 1e11 + cost.group_bytes / 2e11;
+}
+
+}  // namespace
+
+std::string label(const ScheduleVariant& v) {
+  return v.policy + ", devices " + std::to_string(v.devices) + (v.lhs ? ", lhs" : "") +
+         (v.rotation.host_copies ? ", pipeline" : "") +
+         (v.rotation.collectives ? ", pipeline-collectives" : "") +
+         (v.rotation.rotation_copies ? ", rotation-copies" : "");
+}
+
+Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
+  SchedulerOptions options;
+  options.lhs = variant.lhs;
+  options.seconds = rough_seconds;
+  options.collectives_without_lhs = variant.collectives;
+  const Program chosen = apply_policy(built, parse_policy(variant.policy)).program;
+  return schedule_program(pipeline(chosen, variant.rotation), options).schedule;
+}
+
+}  // namespace spillway
