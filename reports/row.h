@@ -21,18 +21,14 @@ struct Published {
   std::string note;  // conditions, or how a derived figure was obtained
 };
 
-// `result` holds the fields of `run --json` (README, "Fields of a result") and, where a run has
-// them:
-//   "label", "published" (id), "sweep" {"name", "title", "hypotheses":
-//   [{"id","setting","status","text"}]} "policy_summary": {"text", "rows":
-//   [{"name","fate","tensors","bytes"}], "kept_bytes", "offloaded_bytes",
+// `result` holds the fields of `run --json` (README, "Fields of a result") and, where a run has them:
+//   "label", "published" (id), "sweep" {"name", "title", "hypotheses": [{"id","setting","status","text"}]}
+//   "policy_summary": {"text", "rows": [{"name","fate","tensors","bytes"}], "kept_bytes", "offloaded_bytes",
 //                      "recomputed_flops"}
 //   "memory_curve": [{"segment","step","seconds" or null,"bytes": {role: n}}]  compute-lane order
-//   "timeline": {"segment": name, "spans": [{"lane","kind" ("op"|"wait"),"name","begin","end"}]}
-//   list, one
-//               entry for a middle forward layer and one for a middle backward layer, seconds from
-//               its start; spans may say "op" (the op's kind, which colours it) and a wait "on"
-//               (the lane waited for)
+//   "timeline": {"segment": name, "spans": [{"lane","kind" ("op"|"wait"),"name","begin","end"}]} list, one
+//               entry for a middle forward layer and one for a middle backward layer, seconds from its start;
+//               spans may say "op" (the op's kind, which colours it) and a wait "on" (the lane waited for)
 //   "compute_lane": {"busy_seconds","waiting_seconds","idle_seconds"}   of the median step
 //   "rule_counts": {rule: n}
 //   "op_seconds": {op kind: seconds}   compute lane, per step

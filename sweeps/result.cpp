@@ -135,11 +135,14 @@ json one_layer(const Schedule& schedule, const Trace& trace, int segment, int64_
     if (span.end <= begin || span.begin >= end) continue;
     const Op& op = schedule.program.segments[static_cast<size_t>(span.segment)]
                        .ops[static_cast<size_t>(span.op)];
-    spans.push_back({{"lane", name_of(span.lane)},
-                     {"kind", span.kind == SpanKind::op ? "op" : "wait"},
-                     {"name", op.name},
-                     {"begin", std::max(span.begin, begin) - begin},
-                     {"end", std::min(span.end, end) - begin}});
+    json shown = {{"lane", name_of(span.lane)},
+                  {"kind", span.kind == SpanKind::op ? "op" : "wait"},
+                  {"name", op.name},
+                  {"op", info(op.kind).name},
+                  {"begin", std::max(span.begin, begin) - begin},
+                  {"end", std::min(span.end, end) - begin}};
+    if (span.kind == SpanKind::wait) shown["on"] = name_of(span.on);
+    spans.push_back(std::move(shown));
   }
   return {{"segment", schedule.program.segments[static_cast<size_t>(segment)].name},
           {"spans", spans}};

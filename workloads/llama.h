@@ -19,7 +19,8 @@ struct AdamW {
 
 struct WorkloadOptions {
   int64_t micro_batch = 1, seq = 4096;
-  Precision precision = Precision::bf16;  // fp32: everything fp32; fp8, nvfp4: MLP matmuls, rest below
+  Precision precision =
+      Precision::bf16;  // fp32: everything fp32; fp8, nvfp4: MLP matmuls, rest below
   Precision projection_precision = Precision::bf16;  // attention projections under fp8 and nvfp4
   StateBytes state_bytes;
   AdamW adamw;

@@ -61,9 +61,24 @@ void product_plain(const Product& q, ThreadPool& pool) {
 
 namespace {
 
+// Whether bf16 products have units of their own that outrun fp32's. Intel's AVX-512 without AMX
+// multiplies bf16 no faster than fp32 (VDPBF16PS once a cycle, FMA twice: uops.info), so there the
+// portable path, which skips the library's packing, wins. By processor and not by timing: a choice
+// made by a clock would change bits from run to run.
+bool bf16_outruns_fp32() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("amx-bf16") != 0 || __builtin_cpu_is("intel") == 0;
+#else
+  return true;
+#endif
+}
+
 MatmulPath choose(DType in) {
   const char* forced = std::getenv("SPILLWAY_MATMUL");
-  if (forced == nullptr) return onednn_usable(in) ? MatmulPath::onednn : MatmulPath::portable;
+  if (forced == nullptr) {
+    const bool worth_it = in == DType::f32 || bf16_outruns_fp32();
+    return worth_it && onednn_usable(in) ? MatmulPath::onednn : MatmulPath::portable;
+  }
   for (const MatmulPath path : {MatmulPath::onednn, MatmulPath::portable, MatmulPath::plain}) {
     if (forced != std::string(name_of(path))) continue;
     if (path == MatmulPath::onednn && !onednn_usable(in)) {
