@@ -68,6 +68,7 @@ class Player {
       for (const TensorId id : step.allocate)
         cover(AccessKind::allocate, e, id);
       if (step.kind == StepKind::run) play_op(e, run, step.op);
+      if (step.kind == StepKind::done) play_done(e, run);
       for (const TensorId id : step.release)
         cover(AccessKind::release, e, id);
     }
@@ -80,6 +81,24 @@ class Player {
       add(AccessKind::read, e, operand, run.iteration);
     for (const Operand& operand : op.outputs)
       add(AccessKind::write, e, operand, run.iteration);
+    settle(e, first, op_index);
+  }
+
+  // Dones read what their ops wrote.
+  void play_done(int e, const BodyRun& run) {
+    const Event& event = unrolled_.events[index_of(e)];
+    const auto& compute = schedule_.segments[index_of(run.segment)].lanes[index_of(event.lane)];
+    for (const int op : confirmed_at(compute, static_cast<size_t>(event.position))) {
+      const size_t first = result_.accesses.size();
+      for (const Operand& operand :
+           program_.segments[index_of(run.segment)].ops[index_of(op)].outputs)
+        add(AccessKind::read, e, operand, run.iteration);
+      settle(e, first, op);
+    }
+  }
+
+  // Plays the accesses from `first` on, which are those of one op or of its done.
+  void settle(int e, size_t first, int op_index) {
     const int64_t order = (int64_t{unrolled_.events[index_of(e)].run} << 32) + op_index;
     for (size_t a = first; a < result_.accesses.size(); ++a) {
       for (size_t b = first; b < a; ++b)

@@ -74,8 +74,9 @@ class CpuExecutor : public Executor {
   void write(TensorId tensor, const std::vector<std::byte>& bytes);
   // What this plan's host arena takes when mapped; shared arenas may be larger for others' sake.
   int64_t host_bytes_reserved() const;
-  // Generation stamps that did not match when a slot was reloaded (0 in an intact run).
-  int64_t stale_reloads() const;
+  // Host slots whose generation stamp did not match when they were reloaded, or when compute passed
+  // the done of their write (0 in an intact run).
+  int64_t stale_slots() const;
   // Fills the whole device arena with a byte pattern; highest byte that differs from it afterwards.
   void fill_arena(std::byte pattern);
   int64_t highest_changed_byte(std::byte pattern) const;

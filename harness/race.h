@@ -4,7 +4,7 @@
 // lane or by waits, and in the Program's direction; every read must see the value the Program
 // means: the last write of its bytes comes from an op on the same tensor and slice. Allocation and
 // release of a tensor count as writes of its bytes on the compute lane, so lifetimes are proven
-// too. Looks at two steps, of each segment the first and last iterations (as many as slots take to
+// too; a done counts as a read of what its op wrote (schedule.h). Looks at two steps, of each segment the first and last iterations (as many as slots take to
 // repeat, at least three), never at all of them.
 #pragma once
 

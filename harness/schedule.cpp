@@ -137,6 +137,17 @@ void add_step_lifetimes(const Program& program, std::vector<SegmentSchedule>& se
 
 }  // namespace
 
+std::vector<int> confirmed_at(const std::vector<LaneStep>& compute, size_t position) {
+  const auto is_done = [&](size_t k) {
+    return k < compute.size() && compute[k].kind == StepKind::done;
+  };
+  std::vector<int> ops;
+  if (is_done(position + 1)) return ops;
+  for (size_t k = position + 1; k-- > 0 && is_done(k);)
+    ops.push_back(compute[k].op);
+  return ops;
+}
+
 Schedule lay_out(Program program, const std::vector<BodyOrder>& orders) {
   check(orders.size() == program.segments.size(), "expected one order per segment, found ",
         orders.size(), " orders for ", program.segments.size(), " segments");

@@ -53,6 +53,11 @@ struct Schedule {
   std::vector<SegmentSchedule> segments;  // one per program segment
 };
 
+// Ops that compute knows to be over once it has passed `position` of its lane: at the last of a run
+// of dones all of that run, else none. A done reads what its op wrote: its wait is therefore needed
+// even where nothing else on the compute lane touches those bytes (a write-back with LHS off).
+std::vector<int> confirmed_at(const std::vector<LaneStep>& compute, size_t position);
+
 // Builds lanes from one order per segment: lifetimes of local tensors run from just before the
 // first position that touches them (for an async op: its start) to just after the last one (for an
 // async op: its done); neighbouring starts allocate before the first of them, neighbouring dones

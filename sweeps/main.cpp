@@ -109,6 +109,33 @@ void add_report(CLI::App& app, Action& action) {
       ->capture_default_str();
 }
 
+std::string names_of(const CLI::App& command) {
+  std::string names;
+  for (const CLI::App* subcommand : command.get_subcommands([](const CLI::App*) { return true; }))
+    names += " " + subcommand->get_name();
+  if (!names.empty()) return "one of the subcommands" + names;
+  for (const CLI::Option* option : command.get_options())
+    if (option->nonpositional()) names += " " + option->get_name();
+  return "one of the options" + names;
+}
+
+// CLI11 says what is wrong; a user also wants to read what was expected there.
+std::string usage_error(CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::string name = chosen.empty() ? "command line" : command.get_name();
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty())
+    return name + ": found '" + unknown.front() + "', expected " + names_of(command);
+  const std::string said = error.what();
+  for (const CLI::Option* option : command.get_options()) {
+    if (!said.starts_with(option->get_name())) continue;
+    return name + ": " + option->get_name() + ": found no value, expected " +
+           option->get_type_name() + ": " + option->get_description();
+  }
+  return name + ": " + said;
+}
+
 int run(int argc, char** argv) {
   CLI::App app(
       "Spillway: should an activation stay in HBM, go to host memory, or be computed again,"
@@ -125,7 +152,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    throw InputError(usage_error(app, error));
   }
   if (!action)
     throw InputError("found no subcommand, expected list, describe, run, sweep or report");

@@ -204,9 +204,11 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
   }
   outcome.gradient_digest = executor.gradient_digest();
   outcome.host_bytes_reserved = executor.host_bytes_reserved();
-  outcome.stale_reloads = executor.stale_reloads();
-  if (outcome.stale_reloads > 0)
-    throw RunError(text(outcome.stale_reloads, " reloads found a stale host slot"));
+  outcome.stale_slots = executor.stale_slots();
+  if (outcome.stale_slots > 0)
+    throw RunError(
+        text(outcome.stale_slots,
+             " times a host slot was reloaded, or taken for written, before its write was over"));
   return outcome;
 }
 

@@ -64,7 +64,7 @@ struct Outcome {
   std::vector<double> losses;   // every step from step 0, warm-up included
   std::string gradient_digest;  // after the last step; empty for a simulation
   int64_t host_bytes_reserved = 0;
-  int64_t stale_reloads = 0;
+  int64_t stale_slots = 0;
 };
 
 // Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.

@@ -51,6 +51,14 @@ BoundStep bind_step(const Schedule& schedule, size_t segment_index, const LaneSt
   return bound;
 }
 
+void bind_write_backs(const SegmentSchedule& schedule, const Segment& segment, BoundSegment& body) {
+  const std::vector<LaneStep>& compute = schedule.lanes[index_of(Lane::compute)];
+  for (size_t k = 0; k < compute.size(); ++k)
+    for (const int op : confirmed_at(compute, k))
+      if (segment.ops[index_of(op)].kind == OpKind::copy_d2h)
+        body.lanes[index_of(Lane::compute)][k].write_backs.push_back(op);
+}
+
 }  // namespace
 
 void BoundStep::point_at(const Arenas& arenas, int64_t iteration) {
@@ -84,6 +92,7 @@ BoundProgram bind(const Schedule& schedule, const Arenas& arenas) {
       for (const LaneStep& step : schedule.segments[s].lanes[lane]) {
         body.lanes[lane].push_back(bind_step(schedule, s, step));
       }
+      if (lane == index_of(Lane::compute)) bind_write_backs(schedule.segments[s], segment, body);
       bound.steps[lane] += segment.trips * static_cast<int64_t>(body.lanes[lane].size());
     }
     bound.segments.push_back(std::move(body));

@@ -18,6 +18,7 @@ struct BoundStep {
   const Op* op = nullptr;
   const OpInfo* info = nullptr;
   std::vector<Buffer> inputs, outputs;
+  std::vector<int> write_backs;  // copies to host that this done confirms (confirmed_at)
   RegisteredRange range;
 
   void point_at(const Arenas& arenas, int64_t iteration);

@@ -203,7 +203,7 @@ void CpuExecutor::write(TensorId tensor, const std::vector<std::byte>& bytes) {
 
 int64_t CpuExecutor::host_bytes_reserved() const { return state_->host_bytes_reserved; }
 
-int64_t CpuExecutor::stale_reloads() const { return state_->share.stale_reloads; }
+int64_t CpuExecutor::stale_slots() const { return state_->share.stale_slots; }
 
 void CpuExecutor::fill_arena(std::byte pattern) {
   check(!state_->poison || pattern == poison_byte, "a poisoned arena keeps its own pattern");

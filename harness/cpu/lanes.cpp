@@ -27,6 +27,11 @@ void LaneShare::fail(std::exception_ptr failure) {
   started.stop();
 }
 
+void LaneShare::expect_fresh(size_t segment, int op, int64_t iteration) {
+  if (!stamps.fresh(static_cast<int>(segment), op, iteration, step))
+    stale_slots.fetch_add(1, std::memory_order_relaxed);
+}
+
 void LaneShare::rethrow_failure() {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
@@ -92,6 +97,8 @@ void ComputeLane::run_lane_step(BoundStep& step, Position at) {
   wait(step, at);
   allocate(step.step->allocate);
   if (step.step->kind == StepKind::run) run_op(step, at);
+  for (const int write_back : step.write_backs)
+    share_.expect_fresh(at.segment, write_back, at.iteration);
   release(step.step->release);
   finish_step();
 }
@@ -165,11 +172,7 @@ void CopyLane::run_copy(BoundStep& step, Position at) {
   const Buffer& from = step.inputs[0];
   const Buffer& to = step.outputs[0];
   const int64_t bytes = from.elements() * bytes_of(from.dtype);
-  const auto segment = static_cast<int>(at.segment);
-  if (lane_ == Lane::h2d &&
-      !share_.stamps.fresh(segment, step.step->op, at.iteration, share_.step)) {
-    share_.stale_reloads.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (lane_ == Lane::h2d) share_.expect_fresh(at.segment, step.step->op, at.iteration);
   {
     const NvtxRange range(step.range, at.iteration);
     const int64_t begin = now_ns();
@@ -178,7 +181,7 @@ void CopyLane::run_copy(BoundStep& step, Position at) {
   }
   bytes_moved += bytes;
   if (lane_ == Lane::d2h) {
-    share_.stamps.written(segment, step.step->op, at.iteration, share_.step);
+    share_.stamps.written(static_cast<int>(at.segment), step.step->op, at.iteration, share_.step);
   }
   finish_step();
 }

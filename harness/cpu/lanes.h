@@ -28,6 +28,8 @@ struct LaneShare {
   // Keeps the first failure and stops all lanes.
   void fail(std::exception_ptr failure);
   void rethrow_failure();
+  // Counts a stale slot unless the host side of a copy of `segment` is as SlotStamps::fresh asks.
+  void expect_fresh(size_t segment, int op, int64_t iteration);
 
   const Schedule& schedule;
   Arenas arenas;
@@ -37,7 +39,7 @@ struct LaneShare {
   Progress started;      // training steps begun
   int64_t step = 0;      // the running one
   int64_t begin_ns = 0;  // when it began
-  std::atomic<int64_t> stale_reloads{0};
+  std::atomic<int64_t> stale_slots{0};
 
  private:
   std::mutex mutex_;

@@ -79,8 +79,9 @@ bool SlotStamps::fresh(int segment, int op, int64_t iteration, int64_t step) con
   const Copy& copy = copies_.at({segment, op});
   const Slots slots = slots_of(copy.host, iteration);
   const size_t first = static_cast<size_t>(iteration) * slots.count;
+  const bool to_host = copy.expected.empty();
   for (size_t i = 0; i < slots.count; ++i) {
-    const int64_t expected = copy.expected[first + i];
+    const int64_t expected = to_host ? copy.first_number + iteration : copy.expected[first + i];
     const int64_t found = stamps_[slots.first + i].load(std::memory_order_relaxed);
     if (expected != 0 && found != stamp(step, expected)) return false;
   }

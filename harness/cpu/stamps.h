@@ -21,7 +21,8 @@ class SlotStamps {
 
   // `op` is a copy to host, finished in iteration `iteration` of `segment`, in step `step`.
   void written(int segment, int op, int64_t iteration, int64_t step);
-  // Whether every slot that this copy from host reads holds what the program means it to read.
+  // Whether every slot that this copy touches on the host holds what the program means to be there:
+  // before a copy from host what it is to read, after a copy to host what it wrote.
   bool fresh(int segment, int op, int64_t iteration, int64_t step) const;
 
  private:

@@ -52,7 +52,7 @@ def check_hiding(lines, rows):
 
 def check_report(lines):
     _, text, _ = spillway("report", WORK / "link", "--format", "md")
-    why = [line for line in text.splitlines() if "Reads cannot hide" in line]
+    why = [line for line in text.splitlines() if "LHS moves work within one body" in line]
     told = len(why) == 1 and "of its writes" in why[0] and "of its reads" in why[0]
     lines.check("matched: the report tells reads and writes apart, and why", why[0][:160] if why else "-", told)
 

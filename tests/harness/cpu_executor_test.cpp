@@ -46,7 +46,7 @@ TEST(ThreadsCpuExecutor, ValuesAreThoseOfTheSequentialProgram) {
     EXPECT_EQ(trace.loss, 2.0);
     EXPECT_EQ(read_floats(executor, stack.gradient), stack.expected_gradient(executor));
   }
-  EXPECT_EQ(executor.stale_reloads(), 0);
+  EXPECT_EQ(executor.stale_slots(), 0);
 }
 
 TEST(ThreadsCpuExecutor, ThePlannersOffsetsGiveTheSameValues) {
@@ -145,7 +145,7 @@ TEST(ThreadsCpuExecutor, SlowCopiesAndPoisonDoNotChangeAnIntactSchedule) {
     EXPECT_GE(trace.seconds, 2 * layers * 20e-3);
     EXPECT_EQ(read_floats(executor, stack.gradient), stack.expected_gradient(executor));
   }
-  EXPECT_EQ(executor.stale_reloads(), 0);
+  EXPECT_EQ(executor.stale_slots(), 0);
 }
 
 // Not part of the thread sanitizer's run: these schedules race, that is the point.
@@ -164,7 +164,7 @@ TEST(CpuExecutorWithoutWait, OverwritingASourceOfASlowCopyShows) {
     executor.step();
   } catch (const RunError&) {  // the late half may also be caught in released host memory
   }
-  const bool stale = executor.stale_reloads() > 0;
+  const bool stale = executor.stale_slots() > 0;
   EXPECT_TRUE(stale || read_floats(executor, stack.gradient) != stack.expected_gradient(executor));
 }
 
@@ -189,10 +189,10 @@ TEST(CpuExecutorWithoutWait, ReloadingBeforeTheWriteIsStale) {
   options.poison = false;
   CpuExecutor executor(stack.schedule, plan, options);
   executor.step();
-  const int64_t first = executor.stale_reloads();
+  const int64_t first = executor.stale_slots();
   EXPECT_GE(first, 1);
   executor.step();  // the slots now hold stamps of the step before
-  EXPECT_GT(executor.stale_reloads(), first);
+  EXPECT_GT(executor.stale_slots(), first);
 }
 
 TEST(CpuExecutorRedzone, AByteBesideATensorIsFound) {

@@ -10,8 +10,8 @@ namespace spillway {
 namespace {
 
 using Bits = std::vector<uint64_t>;
-using Key =
-    std::tuple<int, size_t, int64_t, size_t>;  // step, segment, iteration, op: program order
+// Program order: step, segment, iteration, op, and 1 for the op's done.
+using Key = std::tuple<int, size_t, int64_t, size_t, int>;
 
 // One slice touched by one node of the graph.
 struct Touch {
@@ -83,7 +83,18 @@ class Graph {
         for (const TensorId id : lane_step.allocate)
           touch_all(node, 0, id);
         const size_t op = static_cast<size_t>(lane_step.op);
-        if (lane_step.kind == StepKind::run) touch_operands(node, {step, s, i, op});
+        if (lane_step.kind == StepKind::run) {
+          touch_operands(node, {step, s, i, op, 0}, false, false);
+          touch_operands(node, {step, s, i, op, 0}, true, true);
+        }
+        // The last of neighbouring dones reads what the ops of all of them wrote.
+        size_t dones = 0;
+        while (dones <= k && lanes[lane][k - dones].kind == StepKind::done)
+          ++dones;
+        if (k + 1 < lanes[lane].size() && lanes[lane][k + 1].kind == StepKind::done) dones = 0;
+        for (size_t d = 0; d < dones; ++d)
+          touch_operands(node, {step, s, i, static_cast<size_t>(lanes[lane][k - d].op), 1}, true,
+                         false);
         for (const TensorId id : lane_step.release)
           touch_all(node, 2, id);
       }
@@ -98,23 +109,22 @@ class Graph {
     }
   }
 
-  void touch_operands(size_t node, const Key& key) {
-    const auto& [step, s, i, op_index] = key;
+  void touch_operands(size_t node, const Key& key, bool outputs, bool writes) {
+    const size_t s = std::get<1>(key), op_index = std::get<3>(key);
+    const int64_t i = std::get<2>(key);
     const Op& op = schedule_.program.segments[s].ops[op_index];
-    for (const bool writes : {false, true}) {
-      for (const Operand& operand : writes ? op.outputs : op.inputs) {
-        const Tensor& tensor = schedule_.program.at(operand.tensor);
-        int64_t first = 0, end = tensor.slices;
-        if (!operand.index.whole) {
-          first = operand.index.stride * i + operand.index.offset;
-          while (tensor.ring && first < 0)
-            first += tensor.slices;
-          if (tensor.ring) first %= tensor.slices;
-          end = first + 1;
-        }
-        for (int64_t k = first; k < end; ++k) {
-          touches.push_back({node, 1, writes, false, operand.tensor, k, key});
-        }
+    for (const Operand& operand : outputs ? op.outputs : op.inputs) {
+      const Tensor& tensor = schedule_.program.at(operand.tensor);
+      int64_t first = 0, end = tensor.slices;
+      if (!operand.index.whole) {
+        first = operand.index.stride * i + operand.index.offset;
+        while (tensor.ring && first < 0)
+          first += tensor.slices;
+        if (tensor.ring) first %= tensor.slices;
+        end = first + 1;
+      }
+      for (int64_t k = first; k < end; ++k) {
+        touches.push_back({node, 1, writes, false, operand.tensor, k, key});
       }
     }
   }

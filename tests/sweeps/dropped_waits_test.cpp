@@ -48,7 +48,7 @@ Schedule without(Schedule schedule, const Place& place) {
 struct Seen {
   std::vector<double> losses;
   std::string digest;
-  int64_t stale_reloads = 0;
+  int64_t stale_slots = 0;
   std::string error;  // of a redzone
   friend bool operator==(const Seen&, const Seen&) = default;
 };
@@ -72,7 +72,7 @@ struct Bench {
       seen.error = error.what();
     }
     seen.digest = executor.gradient_digest();
-    seen.stale_reloads = executor.stale_reloads();
+    seen.stale_slots = executor.stale_slots();
     return seen;
   }
 };
@@ -114,7 +114,7 @@ Seen intact_run(Bench& bench) {
   const Schedule& schedule = bench.prepared.schedule;
   const Seen intact = bench.run(schedule, 1);
   EXPECT_EQ(intact.error, "");
-  EXPECT_EQ(intact.stale_reloads, 0);
+  EXPECT_EQ(intact.stale_slots, 0);
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (const double slow : times_slower)
       EXPECT_EQ(bench.run(schedule, slow), intact);
