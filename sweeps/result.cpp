@@ -18,6 +18,7 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(nul
 double median_over(const std::vector<Trace>& traces,
                    const std::function<double(const Trace&)>& figure) {
   std::vector<double> values;
+  values.reserve(traces.size());
   for (const Trace& trace : traces)
     values.push_back(figure(trace));
   return statistics_of(values).median;

@@ -43,8 +43,8 @@ def check_hiding(lines, rows):
     shares = {label: hidden_share(rows[label]["transfers"]) for label in (OFF, ON, PIPELINED)}
     lines.check("matched: LHS on + pipelined hides at least 95 % of transfer time",
                 percent(shares[PIPELINED]), shares[PIPELINED] >= 0.95)
-    lines.check("matched: LHS off hides none (at most 2 %, clock reads apart)", percent(shares[OFF]),
-                shares[OFF] <= 0.02)
+    # Below zero: compute wakes up after the copy is over, which counts as waiting.
+    lines.check("matched: LHS off hides none (-10 to 2 %)", percent(shares[OFF]), -0.10 <= shares[OFF] <= 0.02)
     writes, reads = (hidden_share(part(rows[ON], direction)) for direction in ("d2h", "h2d"))
     lines.check("matched: LHS on alone hides its writes (95 %)", percent(writes), writes >= 0.95)
     lines.info("matched: LHS on alone hides of its reads", percent(reads))
