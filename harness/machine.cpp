@@ -45,6 +45,8 @@ constexpr std::array figure_table = {
     FigureInfo{"hbm_efficiency", "fraction", false, "of that peak, reached by streaming kernels"},
     FigureInfo{"d2d_hbm_share", "fraction", false, "of that peak, reached by device copies"},
     FigureInfo{"host_bytes", "bytes", false, "host memory per device"},
+    FigureInfo{"host_devices", "devices", false, "that share one host processor and its memory"},
+    FigureInfo{"host_bandwidth", "bytes/s", false, "memory of one host processor, read + written"},
     FigureInfo{"link_h2d", "bytes/s", false, "host to device, one device copying alone"},
     FigureInfo{"link_d2h", "bytes/s", false, "device to host, one device copying alone"},
     FigureInfo{"link_h2d_all", "bytes/s", false, "host to device, per device, all at once"},

@@ -86,12 +86,19 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
   return result;
 }
 
+int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment_index) {
+  const Segment& segment = schedule.program.segments[index_of(segment_index)];
+  int64_t bytes = 0;
+  for (const Op& op : segment.ops)
+    if (lane_of(op) == lane)
+      bytes += segment.trips * range_of(schedule.program, op.inputs.front(), 0).size;
+  return bytes;
+}
+
 int64_t planned_bytes(const Schedule& schedule, Lane lane) {
   int64_t bytes = 0;
-  for (const Segment& segment : schedule.program.segments)
-    for (const Op& op : segment.ops)
-      if (lane_of(op) == lane)
-        bytes += segment.trips * range_of(schedule.program, op.inputs.front(), 0).size;
+  for (size_t i = 0; i < schedule.program.segments.size(); ++i)
+    bytes += planned_bytes(schedule, lane, static_cast<int>(i));
   return bytes;
 }
 

@@ -38,6 +38,7 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
 
 // Bytes the schedule plans to move in a step on one lane.
 int64_t planned_bytes(const Schedule& schedule, Lane lane);
+int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment);  // of it, in one segment
 
 // Seconds of compute-lane op time per op kind, in order of first appearance.
 std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,

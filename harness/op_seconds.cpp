@@ -59,9 +59,32 @@ Demand both(const Demand& a, const Demand& b) {
   return sum;
 }
 
-// Whether operand i of a matmul is summed over its first axis (its rows) rather than its last.
+// Products of two matrices, their first two operands, one group of rows or all of them.
+bool is_product(OpKind kind) {
+  switch (kind) {
+    case OpKind::matmul:
+    case OpKind::grouped_matmul:
+    case OpKind::dispatch_einsum:
+    case OpKind::combine_einsum:
+    case OpKind::mask_gradient:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether operand i of a product is summed over its rows rather than its columns.
 bool sums_rows(const Op& op, size_t i) {
-  return i == 0 ? op.attributes.transpose_a : !op.attributes.transpose_b;
+  switch (op.kind) {
+    case OpKind::dispatch_einsum:
+      return true;
+    case OpKind::combine_einsum:
+      return i == 1;
+    case OpKind::mask_gradient:
+      return false;
+    default:
+      return i == 0 ? op.attributes.transpose_a : !op.attributes.transpose_b;
+  }
 }
 
 // The ops before `op` in its body; none when it stands in no body of the program.
@@ -72,14 +95,14 @@ std::span<const Op> earlier_ops(const Program& program, const Op& op) {
   return {};
 }
 
-// Whether a matmul earlier in the body has quantised operand i of this one. Blocks that share a
+// Whether a product earlier in the body has quantised operand i of this one. Blocks that share a
 // scale lie along the summed axis, so each of the two axes needs a quantised copy of its own: a
 // layer's weight is quantised once in forward and twice in backward.
 bool quantised_before(std::span<const Op> earlier, const Op& op, size_t i) {
   for (const Op& other : earlier) {
-    if (other.kind != OpKind::matmul) continue;
+    if (!is_product(other.kind)) continue;
     if (other.attributes.precision != op.attributes.precision) continue;
-    for (size_t j = 0; j < other.inputs.size(); ++j)
+    for (size_t j = 0; j < 2; ++j)
       if (other.inputs[j] == op.inputs[i] && sums_rows(other, j) == sums_rows(op, i)) return true;
   }
   return false;
@@ -93,7 +116,7 @@ Demand matmul_demand(const Context& c) {
   if (precision != Precision::fp8 && precision != Precision::nvfp4) return product;
   const std::span<const Op> earlier = earlier_ops(c.program, c.op);
   double bytes = 0;
-  for (size_t i = 0; i < c.op.inputs.size(); ++i)
+  for (size_t i = 0; i < 2; ++i)
     if (!quantised_before(earlier, c.op, i))
       bytes += static_cast<double>(range_of(c.program, c.op.inputs[i], 0).size);
   if (bytes == 0) return product;
@@ -112,7 +135,8 @@ Demand attention_demand(const Context& c) {
 }
 
 // A ring over n devices moves D (n-1)/n bytes through each; between fabric domains of m devices the
-// same bytes cross m network cards. The slower of the two decides.
+// same bytes cross m network cards. In an exchange each device sends D/n to every other one, those
+// outside its domain over its own card. The slower of the two decides.
 Demand collective_demand(const Context& c) {
   const double devices = static_cast<double>(c.op.attributes.devices);
   if (devices <= 1) return {};
@@ -120,8 +144,10 @@ Demand collective_demand(const Context& c) {
   const double bytes = c.cost.group_bytes * (devices - 1) / devices;
   const double fabric = c.figure("nvlink_bandwidth") * c.figure("nvlink_efficiency");
   const double network = c.figure("nic_bandwidth") * c.figure("nic_efficiency");
-  const bool one_domain = domain == devices;
-  const double network_bytes = one_domain ? 0 : bytes / domain;
+  const bool one_domain = domain == devices, exchange = c.op.kind == OpKind::all_to_all;
+  const double crossing =
+      exchange ? c.cost.group_bytes * (devices - domain) / devices : bytes / domain;
+  const double network_bytes = one_domain ? 0 : crossing;
 
   Demand demand;
   demand.seconds =
@@ -165,14 +191,14 @@ Demand device_copy_demand(const Context& c) {
 Demand demand_of(const Program& program, const Op& op, const Machine& machine,
                  const SimOptions& options) {
   const Context context{program, op, machine, options, info(op.kind).cost(program, op)};
+  if (is_product(op.kind)) return matmul_demand(context);
   switch (op.kind) {
-    case OpKind::matmul:
-      return matmul_demand(context);
     case OpKind::attention:
     case OpKind::attention_backward:
       return attention_demand(context);
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
       return collective_demand(context);
     case OpKind::copy_d2h:
     case OpKind::copy_h2d:

@@ -111,31 +111,89 @@ enum class OpKind : uint8_t {
   copy_d2h,
   copy_h2d,
   copy_d2d,
+  add_bias,
+  bias_backward,
+  columns,         // some columns of a tensor
+  concat_columns,  // two tensors side by side
+  mla_key_value,   // keys and values of latent attention, the shared rope key turned and spread
+  mla_key_value_backward,
+  router,  // logits -> experts of each token and their weights
+  router_backward,
+  route_sort,  // experts of tokens -> order by expert
+  permute,     // rows of tokens by expert
+  permute_backward,
+  grouped_matmul,  // rows of each group times a matrix of their own
+  combine,         // weighted sum of a token's rows
+  combine_backward,
+  capacity_mask,  // experts of tokens -> masks over a fixed number of slots an expert
+  capacity_mask_backward,
+  dispatch_einsum,  // mask x tokens -> slots
+  combine_einsum,   // mask x slots -> tokens
+  mask_gradient,
+  all_to_all,  // rows to the devices that hold their experts, and back
 };
-inline constexpr int op_kind_count = 21;
+inline constexpr int op_kind_count = 41;
 
 // Number format a matmul runs in; the tensors stay in the program's dtype.
 enum class Precision : uint8_t { fp32, bf16, fp8, nvfp4 };
 const char* name_of(Precision precision);
 
-// Rotary embedding as a config states it. factor 1 means no scaling.
+// How frequencies are stretched over longer sequences (transformers' modeling_rope_utils.py).
+enum class RopeKind : uint8_t { none, llama3, yarn, linear };
+
+// Rotary embedding as a config states it.
 struct Rope {
+  RopeKind kind = RopeKind::none;
   double theta = 10000;
-  double factor = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  int64_t original_max_position = 8192;
+  double factor = 1;                     // every kind but none
+  double low_freq_factor = 1;            // llama3
+  double high_freq_factor = 4;           // llama3
+  int64_t original_max_position = 8192;  // llama3, yarn
+  // yarn only, as the rest.
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double mscale = 0;
+  double mscale_all_dim = 0;
+  double attention_factor = 0;  // 0: from factor, mscale and mscale_all_dim
+  bool truncate = true;         // the range from beta_fast to beta_slow goes by whole pairs
   friend bool operator==(const Rope&, const Rope&) = default;
+};
+
+// How a router takes experts and weighs them (router.cpp).
+struct Routing {
+  enum class Score : uint8_t { softmax, sigmoid };
+  enum class GroupScore : uint8_t { top2_sum, max };
+  // model: by the scores. Else without them, for data of a known skew: uniform over tokens in turn,
+  // zipf drawn with probability ~ 1 / rank^zipf, one = the first top_k experts for every token.
+  enum class Choice : uint8_t { model, uniform, zipf, one };
+
+  Score score = Score::softmax;
+  int64_t experts = 0, top_k = 0;
+  int64_t groups = 1, top_groups = 1;  // experts are taken from the best top_groups groups
+  GroupScore group_score = GroupScore::top2_sum;
+  bool normalise = true;  // weights of a token sum to `scale`
+  double scale = 1;
+  Choice choice = Choice::model;
+  double zipf = 0;
+  uint64_t seed = 0;
+  friend bool operator==(const Routing&, const Routing&) = default;
 };
 
 // What an op needs beyond its operands. Each op's file says which fields it reads.
 struct Attributes {
   int64_t batch = 0, seq = 0;  // rows of activations are batch * seq, row = b * seq + s
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t value_dim = 0;                          // attention: 0 for head_dim
+  double scale = 0;                               // attention: 0 for 1 / sqrt(head_dim)
   bool transpose_a = false, transpose_b = false;  // matmul: a is [k, m], b is [n, k]
-  Precision precision = Precision::bf16;          // matmul, attention
+  Precision precision = Precision::bf16;          // matmul, grouped_matmul, attention
   double epsilon = 0;                             // rms_norm
   Rope rope;
+  int64_t rope_dim = 0;      // rope: the last columns of each head that turn; 0 for all
+  bool interleaved = false;  // rope: pairs (2i, 2i + 1) come in, the two halves go out
+  int64_t first_column = 0;  // columns
+  Routing routing;           // router
+  int64_t capacity = 0;      // masks: slots of an expert in one sequence
   double learning_rate = 0, beta1 = 0, beta2 = 0, adam_epsilon = 0, weight_decay = 0;  // adamw
   int64_t devices = 1;     // collectives: size of the group
   std::string activation;  // host copies: the policy's name of what is moved

@@ -28,8 +28,10 @@ class Rewriter {
   Operand resolve_in_backward(const Operand& operand);
   Operand resolve_of_forward(const Operand& operand);
   Operand resolve_carry(const Operand& operand);
+  Index mirrored(const Index& index) const;
   Operand value_of(TensorId id);
   Operand reload_of(TensorId id);
+  std::string name_of_moved(TensorId id);
   void clone(int forward_op);
   const Op* twin_of(const Op& op) const;
 
@@ -42,8 +44,10 @@ class Rewriter {
   int forward_ = -1;
   int64_t layers_ = 0;
   LayerRewrite result_;
-  std::map<TensorId, int> producer_;      // forward-local tensor -> forward op
-  std::set<TensorId> carries_;            // written by the forward segment, alive between segments
+  std::map<TensorId, int> producer_;  // forward-local tensor -> forward op
+  // Written by the forward segment, alive between segments -> slice that enters iteration i. Stacks
+  // that follow each other carry one tensor through, so the first slice may not be 0.
+  std::map<TensorId, Index> carries_;
   std::map<TensorId, Operand> resolved_;  // forward-local tensor -> what the backward reads
   std::set<TensorId> kept_;
   std::map<TensorId, TensorId> reload_;  // moved tensor -> where it lands in the backward body
@@ -61,7 +65,8 @@ Rewriter::Rewriter(Program& program, int backward, const std::vector<TensorFate>
     for (const Operand& output : forward().ops[i].outputs) {
       const Tensor& tensor = program_.at(output.tensor);
       if (tensor.extent == Extent::local) producer_.emplace(output.tensor, static_cast<int>(i));
-      if (tensor.extent == Extent::step) carries_.insert(output.tensor);
+      if (tensor.extent == Extent::step)  // the layer before wrote the slice before
+        carries_.emplace(output.tensor, Index::at(1, output.index.offset - 1));
     }
   }
 }
@@ -85,10 +90,17 @@ Operand Rewriter::value_of(TensorId id) {
   return {};
 }
 
+// A carry is moved by every stack it passes through.
+std::string Rewriter::name_of_moved(TensorId id) {
+  const std::string& name = program_.at(id).name;
+  if (!is_carry(id) || carries_.at(id).offset == 0) return name;
+  return forward().name.substr(0, forward().name.find('.')) + "." + name;
+}
+
 Operand Rewriter::reload_of(TensorId id) {
   if (const auto found = reload_.find(id); found != reload_.end()) return {found->second, {}};
   const Tensor& from = program_.at(id);
-  Tensor reload{.name = from.name + ".reload",
+  Tensor reload{.name = name_of_moved(id) + ".reload",
                 .shape = from.shape,
                 .dtype = from.dtype,
                 .role = Role::in_flight,
@@ -97,9 +109,15 @@ Operand Rewriter::reload_of(TensorId id) {
   return {reload_[id], Index::all()};
 }
 
+// What forward iteration L-1-i means by `index`, as iteration i of the backward says it.
+Index Rewriter::mirrored(const Index& index) const {
+  if (index.whole) return index;
+  return Index::at(-index.stride, index.stride * (layers_ - 1) + index.offset);
+}
+
 Operand Rewriter::resolve_carry(const Operand& operand) {
   if (fate(operand.tensor) == Fate::offload) {
-    check(operand.index == Index::at(-1, layers_ - 1), "backward reads ",
+    check(operand.index == mirrored(carries_.at(operand.tensor)), "backward reads ",
           program_.at(operand.tensor).name, " of another layer than its own: it has no host slot");
     return reload_of(operand.tensor);
   }
@@ -116,12 +134,8 @@ Operand Rewriter::resolve_in_backward(const Operand& operand) {
 // An operand as a forward op means it, as a clone of that op must read it.
 Operand Rewriter::resolve_of_forward(const Operand& operand) {
   if (is_forward_local(operand.tensor)) return value_of(operand.tensor);
-  Operand mirrored = operand;
-  if (!operand.index.whole) {
-    const Index& index = operand.index;
-    mirrored.index = Index::at(-index.stride, index.stride * (layers_ - 1) + index.offset);
-  }
-  return is_carry(operand.tensor) ? resolve_carry(mirrored) : mirrored;
+  const Operand here{operand.tensor, mirrored(operand.index)};
+  return is_carry(operand.tensor) ? resolve_carry(here) : here;
 }
 
 // An op of the backward body that computes the same: a weight gathered there for the gradient
@@ -199,9 +213,10 @@ void Rewriter::keep(TensorId id) {
   Tensor& tensor = program_.at(id);
   tensor.role = Role::kept;
   tensor.extent = Extent::step;
-  tensor.ring = false;
-  if (is_carry(id)) {
-    tensor.slices = layers_ + 1;  // what enters each layer, and what leaves the last one
+  if (is_carry(id)) {  // what enters each layer, and what leaves the last one of the last stack
+    const int64_t needed = carries_.at(id).offset + layers_ + 1;
+    tensor.slices = tensor.ring ? needed : std::max(tensor.slices, needed);
+    tensor.ring = false;
     return;
   }
   tensor.slices = layers_;
@@ -230,7 +245,7 @@ void Rewriter::rewrite_forward() {
     const bool carry = is_carry(id);
     if (!carry) program_.at(id).role = Role::in_flight;
     const Tensor from = program_.at(id);
-    Tensor slots{.name = from.name + ".host",
+    Tensor slots{.name = name_of_moved(id) + ".host",
                  .shape = from.shape,
                  .dtype = from.dtype,
                  .extent = Extent::persistent,
@@ -240,7 +255,7 @@ void Rewriter::rewrite_forward() {
     const TensorId host = program_.add(std::move(slots));
     const std::string& activation = fates_[static_cast<size_t>(id)].name;
     after[position].push_back(host_copy(OpKind::copy_d2h, "d2h." + from.name,
-                                        {id, carry ? Index::at(1, 0) : Index::all()},
+                                        {id, carry ? carries_.at(id) : Index::all()},
                                         {host, Index::at(1, 0)}, activation));
     reloads.push_back(host_copy(OpKind::copy_h2d, "h2d." + from.name,
                                 {host, Index::at(-1, layers_ - 1)}, {reload_[id], Index::all()},

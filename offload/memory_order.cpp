@@ -15,6 +15,7 @@ bool moves_data_only(const Op& op) {
     case OpKind::slice_cast:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
     case OpKind::write_slice:
     case OpKind::copy_d2h:
     case OpKind::copy_h2d:

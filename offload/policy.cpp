@@ -16,6 +16,11 @@ constexpr const char* projections =
 constexpr const char* projections_and_context =
     "query_proj,key_proj,value_proj,kv_proj,qkv_proj,out_proj,mlpwi_0,mlpwi_1,mlpwi,mlpwo,context";
 constexpr const char* qkv = "query_proj,key_proj,value_proj,kv_proj,qkv_proj";
+// What NVIDIA's DeepSeek-V3 program moves to the host (mechanisms.md 1.6), and by both names: w1 of
+// MaxText's dropless path answers to moe_mlpwi_1 only.
+constexpr const char* latents_and_mlp_inputs =
+    "query_wa_proj,kv_wa_proj,mlpwi_0,mlpwi_1,moe_mlpwi_0,moe_mlpwi_1";
+
 std::string join(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words)
@@ -112,6 +117,12 @@ const std::vector<PolicyPreset>& policy_presets() {
       {"qkv_proj_offloaded", "", "query_proj,key_proj,value_proj,kv_proj",
        "not qkv_proj: a fused projection offloads its split parts"},
       {"minimal_offloaded", "", projections, "the names of minimal"},
+      {"deepseek_v3_offload", "decoder_layer_input,out_proj", latents_and_mlp_inputs,
+       "NVIDIA's DeepSeek-V3 program, not MaxText's name"},
+      {"deepseek_v3_device",
+       "decoder_layer_input,out_proj,query_wa_proj,kv_wa_proj,mlpwi_0,mlpwi_1,moe_mlpwi_0,"
+       "moe_mlpwi_1",
+       "", "the names of deepseek_v3_offload"},
   };
   return presets;
 }

@@ -27,7 +27,7 @@ struct PolicyPreset {
   const char* offload;
   const char* note;
 };
-// MaxText's presets (mechanisms.md 1.2), in its order.
+// MaxText's presets (mechanisms.md 1.2), in its order, then those of published runs (1.6).
 const std::vector<PolicyPreset>& policy_presets();
 
 // "full", "minimal", ... or "query_proj=offload,out_proj=device". Throws InputError: unknown preset

@@ -17,6 +17,10 @@ std::string gain_chart(const Group& group);
 // Step time over that of the remat row, median and range.
 std::string ratio_chart(const Group& group);
 
+// Rate against peak device memory, one picture for the rows of a model that differ in micro batch:
+// groups do not mix these.
+std::string scatter_charts(const std::vector<Row>& rows);
+
 // Peak device memory by role, host memory beside it.
 std::string peak_chart(const Group& group);
 // Live bytes over the step by role, a small picture a row on one scale.

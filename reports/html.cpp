@@ -92,6 +92,11 @@ std::string render_html(const std::vector<Row>& rows) {
       "costs</h1>\n";
   for (const std::string& sentence : headline(groups))
     out += "<p class=\"lead\">" + html_escape(sentence) + "</p>\n";
+  out += card("Rate against peak HBM",
+              "All micro batches (the figure beside a mark), a colour a policy. A triangle is "
+              "pipelined (downwards: without LHS), a square has LHS alone, a diamond neither. The "
+              "line follows the rows that no row of a lower peak outruns.",
+              scatter_charts(rows));
   for (const Group& group : groups)
     out += group_section(group);
   out += closing_sections(rows);

@@ -13,6 +13,7 @@ const char* const html_style = R"(
   --flight: #b13a72; --gathered: #71529f; --logits: #14808a; --activations: #4b8b3b;
   --workspace: #9c8516; --holes: #a3a9b2;
   --matmul: #33629f; --attention: #71529f; --elementwise: #2c8a7d; --head-op: #7d8c2f;
+  --routing: #a3542e;
   --adamw: #7392ba; --cast: #9c8516; --other: #8a93a0; --wait: #d9534a; --idle: #c5cad2;
   --d2h: #c96f1e; --h2d: #b13a72; --collective: #55606e; --lane: #eef1f5;
 }
@@ -80,7 +81,7 @@ svg .lane { fill: var(--lane); } svg .span { stroke: var(--card); stroke-width: 
 .f-activations { fill: var(--activations); } .f-workspace { fill: var(--workspace); }
 .f-holes { fill: var(--holes); } .f-matmul { fill: var(--matmul); } .f-attention { fill: var(--attention); }
 .f-elementwise { fill: var(--elementwise); } .f-head { fill: var(--head-op); } .f-adamw { fill: var(--adamw); }
-.f-cast { fill: var(--cast); } .f-other { fill: var(--other); } .f-idle { fill: var(--idle); }
+.f-routing { fill: var(--routing); } .f-cast { fill: var(--cast); } .f-other { fill: var(--other); } .f-idle { fill: var(--idle); }
 .f-wait, svg .span.f-wait { fill: var(--wait); fill-opacity: .22; stroke: var(--wait); stroke-width: 1; }
 .f-d2h { fill: var(--d2h); } .f-h2d { fill: var(--h2d); } .f-collective { fill: var(--collective); }
 @media print {

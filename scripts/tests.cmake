@@ -3,12 +3,18 @@
 # are those that the thread sanitizer runs (CMakePresets.json, test preset `tsan`).
 include(GoogleTest)
 
+set(test_timeout 300)
+if(CMAKE_CROSSCOMPILING)
+  set(test_timeout 1200)  # under an emulator
+endif()
+
 function(spillway_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_LINKS} spillway_options GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
   # A short build: only what is tested needs to be fast.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
   target_compile_options(${name} PRIVATE "$<IF:$<CONFIG:Debug>,-O0,-O1>")
   if(TARGET nvtx_tests AND NOT name STREQUAL "nvtx_tests")
     target_precompile_headers(${name} REUSE_FROM nvtx_tests)
@@ -16,7 +22,7 @@ function(spillway_test name)
     target_precompile_headers(${name} PRIVATE ${precompiled_headers} <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   # PRE_TEST: the executable lists its tests when ctest starts, so a cross build needs no emulator before that.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${test_timeout})
 endfunction()
 
 set(support "")

@@ -9,11 +9,17 @@
 
 namespace spillway {
 
+void flush_stdout() {
+  std::cout << std::flush;
+  // printf's buffer too; an error of an earlier write stays set.
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw InputError("stdout: cannot be written");
+}
+
 void write_text(const std::string& path, const std::string& text) {
   if (path == "-") {
-    std::cout << text << std::flush;
-    if (!std::cout) throw InputError("stdout: cannot be written");
-    return;
+    std::cout << text;
+    return flush_stdout();
   }
   std::ofstream out(path, std::ios::binary);
   out << text;

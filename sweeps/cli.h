@@ -24,6 +24,11 @@ struct RunCommand {
   Point point;
   std::string json;  // file, "-" for stdout, or nothing
 };
+struct CapacityCommand {
+  Point point;                        // what is simulated; its micro batch is what is asked
+  std::vector<std::string> policies;  // none: every preset that decides differently for the model
+  std::string json;                   // "-" or nothing
+};
 struct SweepCommand {
   std::string file, out;
 };
@@ -36,12 +41,15 @@ struct ReportCommand {
 int execute(const ListCommand& command);
 int execute(const DescribeCommand& command);
 int execute(const RunCommand& command);
+int execute(const CapacityCommand& command);
 int execute(const SweepCommand& command);
 int execute(const ReportCommand& command);
 
 // Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be
 // written.
 void write_text(const std::string& path, const std::string& text);
+// After the last of what was printed. Throws InputError when some of it could not be written.
+void flush_stdout();
 // Before long work whose result goes there. Throws InputError when the file cannot be written.
 void require_writable(const std::string& path);
 // JSON on one line, which `report` reads too. What a run could not have is null in it, never NaN.

@@ -7,6 +7,7 @@
 #include "harness/error.h"
 #include "reports/report.h"
 #include "sweeps/cli.h"
+#include "sweeps/current.h"
 #include "sweeps/runner.h"
 
 namespace spillway {
@@ -31,8 +32,12 @@ int execute(const SweepCommand& command) {
   Store store(out, name);
   const int64_t failed = run_sweep(sweep, store, show_progress);
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
-  write_text("-", render_report(read_rows({out}), Format::md));
+  const std::vector<Row> rows = read_rows({out}), current = current_rows(sweep, rows);
+  write_text("-", render_report(current, Format::md));
   std::cerr << "results: " << out << "/results.jsonl\n";
+  if (const size_t stale = rows.size() - current.size(); stale > 0)
+    std::cerr << stale << " of " << rows.size()
+              << " rows there left out: of points that the sweep no longer has\n";
   if (failed > 0) std::cerr << failed << " of " << sweep.points.size() << " points failed\n";
   return failed > 0 ? 1 : 0;
 }

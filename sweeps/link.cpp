@@ -10,10 +10,23 @@
 
 namespace spillway {
 
+namespace {
+
+double parse_link_rate(const std::string& text) {
+  try {
+    return parse_positive_real("--link", text);
+  } catch (const InputError&) {
+    bad_value("--link", text, "GB/s greater than 0, or match:MACHINE[/K]");
+  }
+}
+
+}  // namespace
+
+bool is_matched_link(const std::string& text) { return text.starts_with("match:"); }
+
 LinkOption parse_link_option(const std::string& text) {
-  constexpr const char* prefix = "match:";
-  if (text.rfind(prefix, 0) != 0)
-    return {.bytes_per_second = parse_positive_real("--link", text) * 1e9, .machine = ""};
+  if (!is_matched_link(text))
+    return {.bytes_per_second = parse_link_rate(text) * 1e9, .machine = ""};
   LinkOption option;
   option.machine = text.substr(6);
   if (const size_t slash = option.machine.rfind('/'); slash != std::string::npos) {

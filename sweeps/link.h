@@ -12,6 +12,7 @@ struct LinkOption {
   std::string machine;          // match:MACHINE
   double divisor = 1;           // match:MACHINE/K
 };
+bool is_matched_link(const std::string& text);  // match:...
 // "1.5" (GB/s) or "match:MACHINE[/K]". Throws InputError: --link, found, expected.
 LinkOption parse_link_option(const std::string& text);
 

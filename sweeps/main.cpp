@@ -4,11 +4,15 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
 #include "harness/error.h"
+#include "offload/policy.h"
+#include "sweeps/capacity.h"
 #include "sweeps/cli.h"
+#include "sweeps/parse.h"
 
 namespace {
 
@@ -28,26 +32,42 @@ std::pair<CLI::App*, std::shared_ptr<Command>> add_command(CLI::App& app, Action
   return {added, command};
 }
 
-// Adds the options `names` (all of fields() when empty) to a subcommand; each parses into `point`.
+// Adds one option to a subcommand; it parses into `point`.
+void add_point_option(CLI::App& command, Point& point, const Field& field) {
+  // InputError passes through CLI11 untouched, so the message is the same as in a sweep file.
+  const auto parse = [&field, &point](const CLI::results_t& values) {
+    field.parse(point, values.front());
+    return true;
+  };
+  CLI::Option* added = command.add_option(std::string("--") + field.name, parse, field.help);
+  added->type_name(field.value)->expected(1);
+  const std::string value = field.print(point);
+  if (field.is_flag)
+    added->expected(0, 1)->default_str("on");
+  else if (!value.empty())
+    added->default_str(value);
+  if (std::string_view(field.name) == "model") added->required();
+}
+
+// The options `names`, or all of fields() when there are none.
 void add_point_options(CLI::App& command, Point& point,
                        const std::vector<std::string>& names = {}) {
-  for (const Field& field : fields()) {
-    if (!names.empty() && std::find(names.begin(), names.end(), field.name) == names.end())
-      continue;
-    // InputError passes through CLI11 untouched, so the message is the same as in a sweep file.
-    const auto parse = [&field, &point](const CLI::results_t& values) {
-      field.parse(point, values.front());
-      return true;
-    };
-    CLI::Option* added = command.add_option(std::string("--") + field.name, parse, field.help);
-    added->type_name(field.value)->expected(1);
-    const std::string value = field.print(point);
-    if (field.is_flag)
-      added->expected(0, 1)->default_str("on");
-    else if (!value.empty())
-      added->default_str(value);
-  }
-  command.get_option("--model")->required();
+  for (const Field& field : fields())
+    if (names.empty() || std::find(names.begin(), names.end(), field.name) != names.end())
+      add_point_option(command, point, field);
+}
+
+// --json of a subcommand that writes it to stdout alone: by itself, or followed by "-".
+void add_json_to_stdout(CLI::App& command, std::string& json) {
+  const auto parse = [&json](const CLI::results_t& values) {
+    if (values.front() != "-") bad_value("--json", values.front(), "nothing, or - for stdout");
+    json = "-";
+    return true;
+  };
+  command.add_option("--json", parse, "print one JSON object on stdout")
+      ->type_name("-")
+      ->expected(0, 1)
+      ->default_str("-");
 }
 
 void add_list(CLI::App& app, Action& action) {
@@ -66,7 +86,7 @@ void add_describe(CLI::App& app, Action& action) {
       "spillway describe --model llama3.1-405b --micro-batch 2 --seq 8192");
   add_point_options(*added, command->point,
                     {"model", "micro-batch", "seq", "layers", "devices", "policy"});
-  added->add_flag("--json{-}", command->json, "print one JSON object on stdout");
+  add_json_to_stdout(*added, command->json);
   added->add_flag("--program", command->program, "print the training step as a program");
 }
 
@@ -77,8 +97,39 @@ void add_run(CLI::App& app, Action& action) {
       "\\\n"
       "    --precision nvfp4 --policy qkv_proj_offloaded --pipeline-collectives on");
   add_point_options(*added, command->point);
-  added->add_option("--json", command->json, "write the result as one JSON object; - for stdout")
-      ->type_name("FILE|-");
+  const auto parse_json = [command = command](const CLI::results_t& values) {
+    if (values.front().empty()) bad_value("--json", "", "a file, or - for stdout");
+    command->json = values.front();
+    return true;
+  };
+  added->add_option("--json", parse_json, "write the result as one JSON object; - for stdout")
+      ->type_name("FILE|-")
+      ->expected(1);
+}
+
+// Every option but those that say how a point runs rather than what it needs.
+void add_capacity(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<CapacityCommand>(
+      app, action, "capacity",
+      "The largest micro batch that fits, for each policy, by its memory plan",
+      "spillway capacity --model llama3.1-405b --devices 128 --seq 8192 --precision nvfp4 "
+      "\\\n"
+      "    --policy full --policy qkv_proj_offloaded --pipeline on");
+  for (const Field& field : fields())
+    if (shapes_plan(field)) add_point_option(*added, command->point, field);
+  const auto parse = [command = command](const CLI::results_t& values) {
+    for (const std::string& value : values)
+      parse_policy(value);
+    command->policies = values;
+    return true;
+  };
+  added
+      ->add_option("--policy", parse,
+                   "may be given several times [every preset that decides differently here]")
+      ->type_name("PRESET|name=fate,...")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_json_to_stdout(*added, command->json);
 }
 
 void add_sweep(CLI::App& app, Action& action) {
@@ -88,8 +139,16 @@ void add_sweep(CLI::App& app, Action& action) {
   added->add_option("file", command->file, "a sweep file, or the name of a shipped sweep")
       ->type_name("FILE.json")
       ->required();
-  added->add_option("--out", command->out, "directory of the results [results/NAME]")
-      ->type_name("DIR");
+  const auto parse = [command = command](const CLI::results_t& values) {
+    // Nothing would read as "not given" and fall back to results/NAME.
+    if (values.front().empty())
+      throw InputError("sweep: --out: found an empty text, expected a directory");
+    command->out = values.front();
+    return true;
+  };
+  added->add_option("--out", parse, "directory of the results [results/NAME]")
+      ->type_name("DIR")
+      ->expected(1);
 }
 
 void add_report(CLI::App& app, Action& action) {
@@ -119,6 +178,14 @@ std::string names_of(const CLI::App& command) {
   return "one of the options" + names;
 }
 
+// "twice ('8', '16')"
+std::string times_given(const std::vector<std::string>& values) {
+  std::string said = values.size() == 2 ? "twice" : text(values.size(), " times");
+  for (size_t i = 0; i < values.size(); ++i)
+    said += text(i == 0 ? " ('" : ", '", values[i], "'");
+  return said + ")";
+}
+
 // CLI11 says what is wrong; a user also wants to read what was expected there.
 std::string usage_error(CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -130,6 +197,9 @@ std::string usage_error(CLI::App& app, const CLI::ParseError& error) {
   const std::string said = error.what();
   for (const CLI::Option* option : command.get_options()) {
     if (!said.starts_with(option->get_name())) continue;
+    if (option->count() > 1)
+      return name + ": " + option->get_name() + ": given " + times_given(option->results()) +
+             ", expected once";
     return name + ": " + option->get_name() + ": found no value, expected " +
            option->get_type_name() + ": " + option->get_description();
   }
@@ -147,6 +217,7 @@ int run(int argc, char** argv) {
   add_list(app, action);
   add_describe(app, action);
   add_run(app, action);
+  add_capacity(app, action);
   add_sweep(app, action);
   add_report(app, action);
   try {
@@ -156,7 +227,8 @@ int run(int argc, char** argv) {
     throw InputError(usage_error(app, error));
   }
   if (!action)
-    throw InputError("found no subcommand, expected list, describe, run, sweep or report");
+    throw InputError(
+        "found no subcommand, expected list, describe, run, capacity, sweep or report");
   return action();
 }
 
@@ -164,7 +236,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    spillway::flush_stdout();
+    return code;
   } catch (const spillway::InputError& error) {
     std::cerr << "spillway: " << error.what() << "\n";
     return 2;

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "harness/error.h"
@@ -23,18 +24,36 @@ bool read(const std::string& digits, Number& value) {
   return error == std::errc() && stop == end;
 }
 
+constexpr int64_t most_of_64_bits = std::numeric_limits<int64_t>::max();
+
+bool is_digits(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// The upper limit is said where it is what was missed; of a word or -1 it is noise.
+int64_t parse_whole(const std::string& option, const std::string& text, int64_t least,
+                    int64_t most) {
+  int64_t value = 0;
+  const bool whole = read(text, value);
+  if (whole && least <= value && value <= most) return value;
+  const bool too_large = is_digits(text) && (!whole || value > most);
+  std::string expected = spillway::text("a whole number of at least ", least);
+  if (too_large) expected += spillway::text(" and at most ", most);
+  bad_value(option, text, expected);
+}
+
 }  // namespace
 
 int64_t parse_positive(const std::string& option, const std::string& text) {
-  int64_t value = 0;
-  if (!read(text, value) || value < 1) bad_value(option, text, "a whole number of at least 1");
-  return value;
+  return parse_whole(option, text, 1, most_of_64_bits);
+}
+
+int64_t parse_count(const std::string& option, const std::string& text, int64_t most) {
+  return parse_whole(option, text, 1, most);
 }
 
 int64_t parse_non_negative(const std::string& option, const std::string& text) {
-  int64_t value = 0;
-  if (!read(text, value) || value < 0) bad_value(option, text, "a whole number of at least 0");
-  return value;
+  return parse_whole(option, text, 0, most_of_64_bits);
 }
 
 double parse_positive_real(const std::string& option, const std::string& text) {

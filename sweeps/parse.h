@@ -7,7 +7,9 @@
 namespace spillway {
 
 // Each throws InputError "<option>: found '<text>', expected <what>".
-int64_t parse_positive(const std::string& option, const std::string& text);      // >= 1
+int64_t parse_positive(const std::string& option, const std::string& text);  // >= 1
+int64_t parse_count(const std::string& option, const std::string& text,
+                    int64_t most);                                               // 1 to most
 int64_t parse_non_negative(const std::string& option, const std::string& text);  // >= 0
 double parse_positive_real(const std::string& option, const std::string& text);  // finite, > 0
 bool parse_on_off(const std::string& option, const std::string& text);

@@ -27,6 +27,10 @@ std::string real_text(double value) {
   return {buffer, result.ptr};
 }
 
+std::string unless_default(double value, double by_default) {
+  return value == by_default ? "" : real_text(value);
+}
+
 const char* name_of(ExecutorKind kind) {
   switch (kind) {
     case ExecutorKind::cpu:
@@ -71,6 +75,25 @@ StateBytes parse_state_bytes(const std::string& text) {
   return {bytes[0], bytes[1], bytes[2], bytes[3]};
 }
 
+bool parse_moe_path(const std::string& text) {
+  if (text == "capacity") return true;
+  if (text == "dropless") return false;
+  bad_value("--moe", text, "dropless or capacity");
+}
+
+RoutingChoice parse_routing(const std::string& text) {
+  using Kind = RoutingChoice::Kind;
+  const char* const expected = "uniform, zipf:S with S greater than 0, or one";
+  if (text == "uniform") return {Kind::uniform, 0};
+  if (text == "one") return {Kind::one, 0};
+  if (text.compare(0, 5, "zipf:") != 0) bad_value("--routing", text, expected);
+  try {
+    return {Kind::zipf, parse_positive_real("--routing", text.substr(5))};
+  } catch (const InputError&) {
+    bad_value("--routing", text, expected);
+  }
+}
+
 std::string parse_collectives(const std::string& text) {
   if (text != "post" && text != "adjacent")
     bad_value("--lhs-off-collectives", text, "post or adjacent");
@@ -85,6 +108,18 @@ uint64_t parse_seed(const std::string& text) {
 std::string parse_link(const std::string& text) {
   parse_link_option(text);
   return text;
+}
+
+double parse_slow_copy(const std::string& text) {
+  constexpr const char* expected = "a number of at least 1";
+  double factor = 0;
+  try {
+    factor = parse_positive_real("--slow-copy", text);
+  } catch (const InputError&) {
+    bad_value("--slow-copy", text, expected);
+  }
+  if (factor < 1) bad_value("--slow-copy", text, expected);
+  return factor;
 }
 
 std::string parse_policy_text(const std::string& text) {
@@ -108,7 +143,7 @@ const std::vector<Field>& fields() {
        [](const P& p) { return p.machine; }, [](P& p, S s) { p.machine = s; }},
       {"devices", "N", "devices, fully sharded (FSDP)",
        [](const P& p) { return std::to_string(p.devices); },
-       [](P& p, S s) { p.devices = parse_positive("--devices", s); }},
+       [](P& p, S s) { p.devices = parse_count("--devices", s, most_devices); }},
       {"micro-batch", "B", "sequences per device and step [1, a proxy's own]",
        [](const P& p) { return optional_text(p.micro_batch); },
        [](P& p, S s) { p.micro_batch = parse_positive("--micro-batch", s); }},
@@ -117,7 +152,7 @@ const std::vector<Field>& fields() {
        [](P& p, S s) { p.seq = parse_positive("--seq", s); }},
       {"layers", "L", "run only so many layers [all]",
        [](const P& p) { return optional_text(p.layers); },
-       [](P& p, S s) { p.layers = parse_positive("--layers", s); }},
+       [](P& p, S s) { p.layers = parse_count("--layers", s, most_layers); }},
       {"policy", "PRESET|name=fate,...", "fate of each named activation: device, offload or remat",
        [](const P& p) { return p.policy; }, [](P& p, S s) { p.policy = parse_policy_text(s); }},
       {"lhs", "on|off", "latency hiding scheduler", [](const P& p) { return on_off(p.lhs); },
@@ -144,6 +179,28 @@ const std::vector<Field>& fields() {
       {"state-bytes", "W,M,V,G", "bytes of weight, m, v, gradient per parameter",
        [](const P& p) { return state_bytes_text(p.state_bytes); },
        [](P& p, S s) { p.state_bytes = parse_state_bytes(s); }},
+      // Options of experts print nothing at their default: a dense model's result names none.
+      {"moe", "dropless|capacity",
+       "experts by permuted tokens, or by masks and einsums at a capacity [dropless]",
+       [](const P& p) { return std::string(p.moe.capacity_path ? "capacity" : ""); },
+       [](P& p, S s) { p.moe.capacity_path = parse_moe_path(s); }},
+      {"capacity-factor", "F", "slots of an expert over its even share, with --moe capacity [1]",
+       [](const P& p) { return unless_default(p.moe.capacity_factor, 1); },
+       [](P& p, S s) { p.moe.capacity_factor = parse_positive_real("--capacity-factor", s); }},
+      {"routing", "uniform|zipf:S|one", "which experts the synthetic data takes [the router's own]",
+       [](const P& p) { return text_of(p.moe.routing); },
+       [](P& p, S s) { p.moe.routing = parse_routing(s); }},
+      {"expert-parallel", "E", "devices that the experts are spread over; the rest is FSDP [1]",
+       [](const P& p) {
+         return p.moe.expert_parallel == 1 ? "" : std::to_string(p.moe.expert_parallel);
+       },
+       [](P& p, S s) { p.moe.expert_parallel = parse_positive("--expert-parallel", s); }},
+      {"ragged-buffer-factor", "F",
+       "rows planned for a device over top-k * tokens [1 simulated, 2 executed]",
+       [](const P& p) { return unless_default(p.moe.ragged_buffer_factor, 0); },
+       [](P& p, S s) {
+         p.moe.ragged_buffer_factor = parse_positive_real("--ragged-buffer-factor", s);
+       }},
       {"steps", "N", "steps in all", [](const P& p) { return std::to_string(p.steps); },
        [](P& p, S s) { p.steps = parse_positive("--steps", s); }},
       {"warmup", "N", "of these, untimed", [](const P& p) { return std::to_string(p.warmup); },
@@ -160,7 +217,7 @@ const std::vector<Field>& fields() {
        [](const P& p) { return p.link; }, [](P& p, S s) { p.link = parse_link(s); }},
       {"slow-copy", "FACTOR", "every copy takes so many times as long (for tests)",
        [](const P& p) { return real_text(p.slow_copy); },
-       [](P& p, S s) { p.slow_copy = parse_positive_real("--slow-copy", s); }},
+       [](P& p, S s) { p.slow_copy = parse_slow_copy(s); }},
       {"poison", "on|off", "fill freed and unwritten bytes with NaN, watch redzones (for tests)",
        [](const P& p) { return on_off(p.poison); },
        [](P& p, S s) { p.poison = parse_on_off("--poison", s); }, true},
@@ -170,20 +227,45 @@ const std::vector<Field>& fields() {
   return table;
 }
 
+namespace {
+
+// What only an execution does. A simulation that took no notice would pass for one that did, and a
+// link matched to this CPU's speed would make its result depend on this machine.
+void refuse_of_a_simulation(const Point& point) {
+  const auto refuse = [](const char* option, const std::string& found, const char* why) {
+    throw InputError(
+        text(option, ": found ", found, ", but the simulator ", why, ", or --executor cpu"));
+  };
+  if (is_matched_link(point.link))
+    refuse("--link", text("'", point.link, "'"), "takes the machine's link; expected GB/s");
+  if (point.slow_copy != 1)
+    refuse("--slow-copy", real_text(point.slow_copy), "slows no copy; expected 1");
+  if (point.poison) refuse("--poison", "on", "holds no bytes to poison; expected off");
+}
+
+}  // namespace
+
 void verify_point(const Point& point) {
   if (point.model.empty()) throw InputError("--model: found nothing, expected a model");
   if (point.warmup >= point.steps)
     throw InputError(text("--warmup: found ", point.warmup, " of --steps ", point.steps,
                           ", expected fewer warm-up steps than steps"));
+  if (point.executor == ExecutorKind::sim) refuse_of_a_simulation(point);
+  if (!point.moe.capacity_path && point.moe.capacity_factor != 1)
+    throw InputError(text("--capacity-factor: found ", point.moe.capacity_factor,
+                          " with --moe dropless, which drops no token; expected --moe capacity"));
+  if (point.devices % point.moe.expert_parallel != 0)
+    throw InputError(text("--expert-parallel: found ", point.moe.expert_parallel, " of --devices ",
+                          point.devices, ", expected a divisor of the devices"));
 }
-
-namespace {
 
 std::string key_of(const Field& field) {
   std::string key = field.name;
   std::replace(key.begin(), key.end(), '-', '_');
   return key;
 }
+
+namespace {
 
 std::string text_of(const nlohmann::json& value, const std::string& where, const std::string& key) {
   if (value.is_string()) return value.get<std::string>();

@@ -9,9 +9,12 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/program.h"
-#include "workloads/llama.h"
+#include "workloads/workload.h"
 
 namespace spillway {
+
+// No machine has more, and a product with the sizes of a device still fits 64 bits.
+inline constexpr int64_t most_devices = 1'000'000;
 
 enum class ExecutorKind : uint8_t { cpu, sim, cuda };
 
@@ -28,6 +31,7 @@ struct Point {
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
   StateBytes state_bytes;
+  MoeOptions moe;  // of models with experts; a dense one takes none
   int64_t steps = 10, warmup = 3;
   std::optional<int64_t> hbm_bytes, host_bytes;
   std::string link;  // "", GB/s, or match:MACHINE[/K]
@@ -46,13 +50,15 @@ struct Field {
   bool is_flag = false;                            // on the command line the name alone means "on"
 };
 const std::vector<Field>& fields();
+std::string key_of(const Field& field);  // "micro_batch"
 
 nlohmann::json to_json(const Point& point);
 // Sets one field from JSON (key with underscores). Throws InputError naming `where`, key, found,
 // expected; an unknown key lists the known ones.
 void set_field(Point& point, const std::string& key, const nlohmann::json& value,
                const std::string& where);
-// What no single option can say: a model is given, fewer warm-up steps than steps.
+// What no single option can say: a model is given, fewer warm-up steps than steps, nothing of a
+// simulation that only an execution does, options of experts that fit each other and the devices.
 void verify_point(const Point& point);
 // Throws InputError naming `where` and the key.
 Point point_from_json(const nlohmann::json& object, const std::string& where);

@@ -10,8 +10,8 @@
 #include "offload/pipeline.h"
 #include "offload/scheduler.h"
 #include "sweeps/machines.h"
-#include "workloads/llama.h"
 #include "workloads/shard.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 
@@ -43,7 +43,7 @@ Point with_defaults(Point point, const ModelConfig& config) {
 
 ModelConfig config_of(const Point& point) {
   ModelConfig config = load_model(point.model);
-  if (point.layers) config.layers = *point.layers;
+  if (point.layers) set_layers(config, *point.layers);
   return config;
 }
 
@@ -54,7 +54,15 @@ WorkloadOptions workload_options(const Point& point) {
   options.precision = point.precision;
   options.projection_precision = point.projection_precision;
   options.state_bytes = point.state_bytes;
+  options.moe = point.moe;
   return options;
+}
+
+// One rank receives what it sends where routing is exactly even, as the simulator takes it to be.
+ExpertParallel expert_parallel(const Point& point) {
+  const double planned = point.executor == ExecutorKind::sim ? 1 : 2;
+  const double given = point.moe.ragged_buffer_factor;
+  return {.ranks = point.moe.expert_parallel, .ragged_buffer_factor = given > 0 ? given : planned};
 }
 
 PipelineOptions pipeline_options(const Point& point) {
@@ -62,10 +70,6 @@ PipelineOptions pipeline_options(const Point& point) {
           .collectives = point.pipeline_collectives,
           .rotation_copies = point.rotation_copies};
 }
-
-struct Capacity {
-  int64_t device = 0, host = 0;  // bytes
-};
 
 Capacity capacity_of(const Point& point, const Machine& machine, const Settings& settings) {
   Capacity capacity;
@@ -109,13 +113,16 @@ SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
   return options;
 }
 
-std::string out_of_memory(const Prepared& prepared, const char* space, int64_t wanted,
+std::string out_of_memory(const Prepared& prepared, Space space, int64_t wanted,
                           int64_t available) {
-  std::string reason =
-      text(space, " memory: ", wanted, " bytes wanted (", static_cast<double>(wanted) / gib,
-           " GiB), ", available, " available (", static_cast<double>(available) / gib, " GiB)");
-  if (!prepared.plan.largest.empty()) reason += "; largest alive at the peak:";
-  for (const TensorId id : prepared.plan.largest) {
+  const bool on_host = space == Space::host;
+  std::string reason = text(on_host ? "host" : "device", " memory: ", wanted, " bytes wanted (",
+                            static_cast<double>(wanted) / gib, " GiB), ", available, " available (",
+                            static_cast<double>(available) / gib, " GiB)");
+  // Host tensors keep their place for the whole step; those of the device come and go.
+  const std::vector<TensorId> largest = on_host ? largest_on_host(prepared) : prepared.plan.largest;
+  if (!largest.empty()) reason += on_host ? "; largest there:" : "; largest alive at the peak:";
+  for (const TensorId id : largest) {
     const Tensor& tensor = prepared.schedule.program.at(id);
     reason += text(" ", tensor.name, " ", tensor.bytes(), ",");
   }
@@ -123,17 +130,18 @@ std::string out_of_memory(const Prepared& prepared, const char* space, int64_t w
   return reason;
 }
 
-void judge_capacity(Prepared& prepared, const Capacity& capacity) {
+void judge_capacity(Prepared& prepared) {
+  const Capacity& capacity = prepared.capacity;
   const Plan& plan = prepared.plan;
   // Without --host a CPU's host arena takes what its device arena leaves of the same memory.
   const bool shared = prepared.point.executor == ExecutorKind::cpu && !prepared.point.host_bytes;
   const int64_t host = shared ? capacity.host - plan.device_bytes : capacity.host;
   if (plan.device_bytes > capacity.device) {
     prepared.status = Status::oom;
-    prepared.reason = out_of_memory(prepared, "device", plan.device_bytes, capacity.device);
+    prepared.reason = out_of_memory(prepared, Space::device, plan.device_bytes, capacity.device);
   } else if (plan.host_bytes > host) {
     prepared.status = Status::host_oom;
-    prepared.reason = out_of_memory(prepared, "host", plan.host_bytes, host);
+    prepared.reason = out_of_memory(prepared, Space::host, plan.host_bytes, host);
   }
 }
 
@@ -153,7 +161,20 @@ void refuse_what_cannot_run(const Point& point) {
 
 }  // namespace
 
-Prepared prepare(const Point& point, const Settings& settings) {
+std::vector<TensorId> largest_on_host(const Prepared& planned) {
+  const Program& program = planned.schedule.program;
+  std::vector<TensorId> found;
+  for (size_t id = 0; id < program.tensors.size(); ++id)
+    if (program.tensors[id].space == Space::host && planned.plan.offset[id] >= 0)
+      found.push_back(static_cast<TensorId>(id));
+  std::stable_sort(found.begin(), found.end(), [&](TensorId a, TensorId b) {
+    return program.at(a).bytes() > program.at(b).bytes();
+  });
+  found.resize(std::min<size_t>(found.size(), 5));
+  return found;
+}
+
+Prepared plan_point(const Point& point, const Settings& settings) {
   refuse_what_cannot_run(point);
   Prepared result;
   result.config = config_of(point);
@@ -167,20 +188,27 @@ Prepared prepare(const Point& point, const Settings& settings) {
                 .free_transfers = settings.free_transfers,
                 .link_bytes_per_second = result.link_bytes_per_second};
   result.account = account(result.config, *result.point.micro_batch, *result.point.seq);
-  const Capacity capacity = capacity_of(point, result.machine, settings);
+  result.capacity = capacity_of(point, result.machine, settings);
 
-  const Program built = build_llama(result.config, workload_options(result.point));
-  PolicyResult chosen = apply_policy(shard(built, point.devices), parse_policy(point.policy));
+  const Program built = build_program(result.config, workload_options(result.point));
+  PolicyResult chosen =
+      apply_policy(shard(built, point.devices, expert_parallel(point)), parse_policy(point.policy));
   const Program rotated = pipeline(chosen.program, pipeline_options(point));
   result.executed = executed_flops(rotated);
   result.summary = std::move(chosen.summary);
   ScheduleResult scheduled = schedule_program(rotated, scheduler_options(point, result, rotated));
   result.rule_counts = std::move(scheduled.rule_counts);
   result.plan = plan_memory(scheduled.schedule);
-  result.schedule = drop_implied_waits(std::move(scheduled.schedule), result.plan);
+  result.schedule = std::move(scheduled.schedule);
+  judge_capacity(result);
+  return result;
+}
+
+Prepared prepare(const Point& point, const Settings& settings) {
+  Prepared result = plan_point(point, settings);
+  result.schedule = drop_implied_waits(std::move(result.schedule), result.plan);
   if (const std::optional<Race> race = find_race(result.schedule, result.plan))
     throw std::logic_error("the schedule is not free of races: " + race->message);
-  judge_capacity(result, capacity);
   return result;
 }
 

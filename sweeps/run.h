@@ -37,6 +37,11 @@ struct Settings {
 enum class Status : uint8_t { ok, oom, host_oom };
 const char* name_of(Status status);
 
+// What a plan is held against, bytes of one device.
+struct Capacity {
+  int64_t device = 0, host = 0;
+};
+
 // A point ready to run: everything that is known before anything runs.
 struct Prepared {
   Point point;
@@ -47,6 +52,7 @@ struct Prepared {
   PolicySummary summary;
   Schedule schedule;
   Plan plan;
+  Capacity capacity;
   std::map<std::string, int64_t> rule_counts;
   SimOptions sim;
   double link_bytes_per_second = 0;  // 0: unpaced, or the machine's own
@@ -54,9 +60,14 @@ struct Prepared {
   std::string reason;  // of an oom: bytes wanted, available, the five largest tensors
 };
 
-// Builds, shards, applies the policy, pipelines, schedules, plans and proves. Throws InputError for
-// a user's mistake and std::logic_error if the schedule is not free of races.
+// Builds, shards, applies the policy, pipelines, schedules and plans: all that decides whether the
+// point fits, without the proof that running it needs. Throws InputError for a user's mistake.
+Prepared plan_point(const Point& point, const Settings& settings);
+// The same, and proves. Throws std::logic_error if the schedule is not free of races.
 Prepared prepare(const Point& point, const Settings& settings);
+
+// The five largest tensors of the host's plan, largest first.
+std::vector<TensorId> largest_on_host(const Prepared& planned);
 
 // What running gave. Empty traces: nothing ran.
 struct Outcome {

@@ -11,6 +11,7 @@
 #include "harness/error.h"
 #include "reports/published.h"
 #include "sweeps/agreement.h"
+#include "sweeps/current.h"
 #include "sweeps/fit.h"
 #include "sweeps/link.h"
 #include "sweeps/run.h"
@@ -39,6 +40,8 @@ class Runner {
 
   int64_t run() {
     total_ = static_cast<int64_t>(sweep_.points.size());
+    for (const SweepPoint& point : sweep_.points)
+      done_ += static_cast<int64_t>(store_.has_result(key_of(point)));
     for (const SweepPoint& point : sweep_.points)
       if (!store_.has_result(key_of(point))) guarded(point, [&] { run_or_keep(point); });
     run_rounds();
@@ -90,11 +93,17 @@ class Runner {
   // same.
   double link_of(const SweepPoint& point) {
     const Point& p = point.point;
-    const std::string name = text("link ", p.link, " ", p.model, " ", p.micro_batch.value_or(0),
-                                  " ", p.seq.value_or(0), " ", name_of(p.precision));
+    const std::string name =
+        text("link ", p.link, " ", p.model, " ", p.micro_batch.value_or(0), " ", p.seq.value_or(0),
+             " ", name_of(p.precision), suffix_of(point));
     if (store_.resolved(name).is_null())
       store_.resolve(name, resolve_link(p, settings_without_link()));
     return store_.resolved(name).get<double>();
+  }
+
+  // What was resolved from a file does not hold once the file has changed.
+  static std::string suffix_of(const SweepPoint& point) {
+    return point.files.empty() ? "" : ", " + point.files;
   }
 
   Settings settings_without_link() const {
@@ -106,12 +115,12 @@ class Runner {
   std::optional<Fitted> fitted_for(const SweepPoint& point) {
     const SweepHeader& header = sweep_.header_of(point);
     if (!header.calibration) return std::nullopt;
-    const std::string name = "fitted " + header.name;
+    const SweepPoint& on =
+        *std::find_if(sweep_.points.begin(), sweep_.points.end(), [&](const SweepPoint& candidate) {
+          return candidate.label == header.calibration->on && candidate.sweep == header.name;
+        });
+    const std::string name = "fitted " + header.name + suffix_of(on);
     if (store_.resolved(name).is_null()) {
-      const SweepPoint& on = *std::find_if(
-          sweep_.points.begin(), sweep_.points.end(), [&](const SweepPoint& candidate) {
-            return candidate.label == header.calibration->on && candidate.sweep == header.name;
-          });
       const Fitted fitted =
           fit_matmul_efficiency(on, find_published(on.published).tflops_per_s_per_device.value());
       store_.resolve(name, {{"figure", fitted.figure}, {"value", fitted.value}, {"on", fitted.on}});
@@ -178,7 +187,8 @@ class Runner {
         guarded(*executed.point, [&] { visit(executed, round); });
       }
     }
-    store_.resolve("rounds", round);
+    // Rounds of nothing bind no executed point that the sweep file gets later.
+    if (!executed_.empty()) store_.resolve("rounds", round);
   }
 
   int64_t rounds_needed() {
@@ -253,20 +263,13 @@ class Runner {
   }
 
   void finish(const SweepPoint& point, json result) {
-    const SweepHeader& header = sweep_.header_of(point);
-    json hypotheses = json::array();
-    for (const Hypothesis& h : header.hypotheses)
-      hypotheses.push_back(
-          {{"id", h.id}, {"setting", h.setting}, {"status", h.status}, {"text", h.text}});
-    result["label"] = point.label;
-    result["published"] = point.published.empty() ? json(nullptr) : json(point.published);
-    result["sweep"] = {{"name", header.name}, {"title", header.title}, {"hypotheses", hypotheses}};
+    set_heading(result, point, sweep_);
     store_.add_result(key_of(point), std::move(result));
+    ++done_;
   }
 
   void report(const std::string& next) {
     const double elapsed = now() - begin_;
-    int64_t done = static_cast<int64_t>(store_.results().size());
     double left = -1;
     if (!executed_.empty() && spent() > 0) {
       int64_t visits = 0;
@@ -278,10 +281,10 @@ class Runner {
                       spent() / static_cast<double>(visits) * (all - static_cast<double>(visits)));
       if (sweep_.time_budget_seconds > 0)
         left = std::min(left, sweep_.time_budget_seconds - spent());
-    } else if (done > 0) {
-      left = elapsed / static_cast<double>(done) * static_cast<double>(total_ - done);
+    } else if (done_ > 0) {
+      left = elapsed / static_cast<double>(done_) * static_cast<double>(total_ - done_);
     }
-    progress_(done, total_, next, left);
+    progress_(done_, total_, next, left);
   }
 
   const Sweep& sweep_;
@@ -289,7 +292,7 @@ class Runner {
   const Progress& progress_;
   std::shared_ptr<CpuMemory> memory_;
   std::vector<Executed> executed_;
-  int64_t total_ = 0;
+  int64_t done_ = 0, total_ = 0;  // points of this sweep: the store may hold rows of others
   double begin_ = now();
 };
 

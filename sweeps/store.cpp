@@ -44,22 +44,23 @@ void write_all(int file, const std::string& path, const std::string& bytes) {
   if (::fsync(file) != 0) io_error(path, "cannot be synced");
 }
 
-// Calls `each` for every whole line; cuts a last line without line end, which a kill left.
-void read_lines(const std::string& path, const std::function<void(const json&)>& each) {
+// Calls `each` with every whole line and its place; cuts a last line without line end, which a kill left.
+void read_lines(const std::string& path,
+                const std::function<void(const json&, const std::string& where)>& each) {
   const std::string contents = contents_of(path);
   const size_t whole = contents.rfind('\n') == std::string::npos ? 0 : contents.rfind('\n') + 1;
   if (whole < contents.size()) std::filesystem::resize_file(path, whole);
   int64_t number = 0;
   for (size_t begin = 0; begin < whole;) {
     const size_t end = contents.find('\n', begin);
-    ++number;
+    const std::string where = text(path, ":", ++number);
     json line = json::parse(contents.begin() + static_cast<std::ptrdiff_t>(begin),
                             contents.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object() || !line.contains("key") || !line["key"].is_string())
-      throw InputError(text(path, ":", number,
+      throw InputError(text(where,
                             ": found a line that is not a result with a key, "
                             "expected one JSON object a line as a sweep writes it"));
-    each(line);
+    each(line, where);
     begin = end + 1;
   }
 }
@@ -103,10 +104,15 @@ Store::Store(const std::string& directory, const std::string& sweep) : Store(dir
   if (const json name = resolved("name"); !name.is_null() && name != sweep)
     throw InputError(text(path, ": found results of sweep ", name.dump(), ", expected '", sweep,
                           "' or an empty directory"));
-  read_lines(directory + "/" + results_file,
-             [&](const json& line) { results_.emplace(line["key"].get<std::string>(), line); });
-  read_lines(directory + "/" + visits_file,
-             [&](const json& line) { visits_[line["key"].get<std::string>()].push_back(line); });
+  read_lines(directory + "/" + results_file, [&](const json& line, const std::string& where) {
+    // Which of the two is the point's result nobody can say; a report would show both.
+    if (!results_.emplace(line["key"].get<std::string>(), line).second)
+      throw InputError(text(where, ": found a second result of the key ", line["key"].dump(),
+                            ", expected one a point"));
+  });
+  read_lines(directory + "/" + visits_file, [&](const json& line, const std::string&) {
+    visits_[line["key"].get<std::string>()].push_back(line);
+  });
   if (resolved("name").is_null()) resolve("name", sweep);
 }
 

@@ -17,8 +17,8 @@ namespace spillway {
 class Store {
  public:
   // Creates the directory or continues what it holds. Throws InputError: not a directory, in use by
-  // another process, a line (file and number) that is not what a store writes, results of another
-  // sweep (`sweep` is its name).
+  // another process, a line (file and number) that is not what a store writes, a second result
+  // of one key, results of another sweep (`sweep` is its name).
   Store(const std::string& directory, const std::string& sweep);
   ~Store();
   Store(const Store&) = delete;

@@ -6,11 +6,13 @@
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
+#include <limits>
 #include <set>
 
 #include "harness/embedded.h"
 #include "harness/error.h"
 #include "reports/published.h"
+#include "sweeps/input_digest.h"
 #include "workloads/json.h"
 
 namespace spillway {
@@ -36,7 +38,8 @@ auto at(const std::string& where, const Work& work) {
 
 void only_keys(const json& object, std::initializer_list<const char*> known,
                const std::string& file, const std::string& where) {
-  if (!object.is_object()) refuse(file, where, shown(object), "an object");
+  if (!object.is_object())
+    refuse(file, where.empty() ? "the document" : where, shown(object), "an object");
   std::string list;
   for (const char* key : known)
     list += text(list.empty() ? "" : ", ", key);
@@ -53,6 +56,17 @@ std::string word(const json& object, const char* key, const std::string& file,
   if (!value->is_string() || value->get<std::string>().empty())
     refuse(file, name, shown(*value), "a text that is not empty");
   return value->get<std::string>();
+}
+
+// The name is a directory below results/ where no other is given.
+std::string name_word(const json& root, const std::string& file) {
+  std::string name = word(root, "name", file, "");
+  const bool is_plain = std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || c == '\\' || static_cast<unsigned char>(c) < ' ';
+  });
+  if (!is_plain || name == "." || name == "..")
+    refuse(file, "name", shown(json(name)), "a plain file name: no slash, not . or ..");
+  return name;
 }
 
 json array_or_empty(const json& root, const char* key, const std::string& file) {
@@ -101,13 +115,31 @@ SweepPoint point_of(const json& entry, const Point& defaults, const std::string&
   return result;
 }
 
+// More is a mistake of the file: every point is held in memory and runs.
+constexpr int64_t max_points = 100000;
+
+// Before anything is multiplied. A product beyond int64_t is said as its greatest value.
+void refuse_too_many(int64_t points, const json& axes, const std::string& file) {
+  int64_t product = points;
+  bool is_beyond = false;
+  for (const json& values : axes)
+    is_beyond |= __builtin_mul_overflow(product, static_cast<int64_t>(values.size()), &product);
+  if (is_beyond) product = std::numeric_limits<int64_t>::max();
+  if (product > max_points)
+    refuse(file, "axes", text(is_beyond ? "more than " : "", product, " points"),
+           text("at most ", max_points));
+}
+
 // Every point once for every combination of axis values.
 std::vector<SweepPoint> multiplied(std::vector<SweepPoint> points, const json& axes,
                                    const std::string& file) {
   if (!axes.is_object()) refuse(file, "axes", shown(axes), "an object");
-  for (const auto& [field, values] : axes.items()) {
+  for (const auto& [field, values] : axes.items())
     if (!values.is_array() || values.empty())
-      refuse(file, "axes." + field, shown(values), "an array of at least one value");
+      refuse(file, "axes." + field, values.is_array() ? "an empty array" : shown(values),
+             "an array of at least one value");
+  refuse_too_many(static_cast<int64_t>(points.size()), axes, file);
+  for (const auto& [field, values] : axes.items()) {
     std::vector<SweepPoint> next;
     for (const SweepPoint& point : points)
       for (const json& value : values) {
@@ -183,8 +215,11 @@ std::vector<SweepPoint> points_of(const json& root, const std::string& file,
   for (const json& entry : array_or_empty(root, "points", file))
     points.push_back(point_of(entry, defaults, file, sweep));
   points = multiplied(std::move(points), root.value("axes", json::object()), file);
-  for (const SweepPoint& point : points)
+  InputDigests digests;
+  for (SweepPoint& point : points) {
     at(text(file, ": point '", point.label, "'"), [&] { verify_point(point.point); });
+    point.files = digests.of(point.point);
+  }
   return points;
 }
 
@@ -197,7 +232,7 @@ Sweep parse(const std::string& json_text, const std::string& file, int depth) {
              "steps_per_visit", "time_budget_seconds", "seed"},
             file, "");
   Sweep sweep;
-  sweep.headers.push_back({word(root, "name", file, ""), word(root, "title", file, ""),
+  sweep.headers.push_back({name_word(root, file), word(root, "title", file, ""),
                            hypotheses_of(root, file), calibration_of(root, file)});
   sweep.points = points_of(root, file, sweep.headers.front().name);
   sweep.steps_per_visit = whole(root, "steps_per_visit", 2, 1, file);
@@ -232,7 +267,10 @@ const SweepHeader& Sweep::header_of(const SweepPoint& point) const {
 }
 
 std::string key_of(const SweepPoint& point) {
-  return json({{"point", to_json(point.point)}, {"sweep", point.sweep}}).dump();
+  json key = {{"point", to_json(point.point)}, {"sweep", point.sweep}};
+  // Keys of points that read shipped files only are as they were before files counted.
+  if (!point.files.empty()) key["files"] = point.files;
+  return key.dump();
 }
 
 Sweep parse_sweep(const std::string& json_text, const std::string& file) {

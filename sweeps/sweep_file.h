@@ -15,8 +15,9 @@ namespace spillway {
 struct SweepPoint {
   std::string label;
   Point point;
-  std::string published;  // id of the published result it is set beside, or empty
-  std::string sweep;      // name of the sweep file it comes from (an included one keeps its own)
+  std::string published;   // id of the published result it is set beside, or empty
+  std::string sweep;       // name of the sweep file it comes from (an included one keeps its own)
+  std::string files = {};  // InputDigests of what it reads that is not shipped, or empty
 };
 
 struct Hypothesis {
@@ -48,8 +49,8 @@ struct Sweep {
 
 // Reads {"name", "title", "include": [names], "defaults": {fields}, "points": [{"label",
 // "published", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses":
-// [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point; labels are
-// extended by the axis values. Throws InputError naming file and key (line and column where the
+// [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point, to 100,000 at
+// most; labels are extended by the axis values. Throws InputError naming file and key (line and column where the
 // JSON is malformed): unknown key, missing label, label or point given twice, bad value.
 Sweep parse_sweep(const std::string& json_text, const std::string& file);
 
@@ -57,8 +58,8 @@ Sweep parse_sweep(const std::string& json_text, const std::string& file);
 Sweep load_sweep(const std::string& name_or_path);
 std::vector<std::string> sweep_names();
 
-// Everything that decides a point's result, as canonical text; two points are the same when these
-// are.
+// Everything that decides a point's result, the content of files it names included, as canonical
+// text; two points are the same when these are.
 std::string key_of(const SweepPoint& point);
 
 }  // namespace spillway

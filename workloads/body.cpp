@@ -13,10 +13,15 @@ TensorId add_tensor(Program& program, Tensor tensor) {
 
 TensorId Body::value(const std::string& name, int64_t width, std::vector<std::string> activations,
                      std::optional<DType> dtype) {
+  return tensor(name, {rows(), width}, dtype.value_or(dtype_), std::move(activations));
+}
+
+TensorId Body::tensor(const std::string& name, Shape shape, DType dtype,
+                      std::vector<std::string> activations) {
   Tensor tensor;
   tensor.name = prefix_ + name;
-  tensor.shape = {rows(), width};
-  tensor.dtype = dtype.value_or(dtype_);
+  tensor.shape = std::move(shape);
+  tensor.dtype = dtype;
   tensor.activations = std::move(activations);
   return add_tensor(program_, std::move(tensor));
 }
@@ -57,14 +62,25 @@ void Body::weight_gradient(const std::string& name, Operand dy, Operand x, const
   op(OpKind::matmul, name + ".weight_gradient", {dy, x}, {layer_of(weight.gradient)}, attributes);
 }
 
+TensorId Body::linear_backward(const std::string& name, TensorId dy, TensorId x,
+                               const Weight& weight, Precision precision) {
+  weight_gradient(name, all(dy), all(x), weight, precision);
+  return input_gradient(name, all(dy), weight, precision);
+}
+
 TensorId Body::add(const std::string& name, Operand x, Operand y) {
   const TensorId z = value(name, width_of(x.tensor));
   op(OpKind::add, name, {x, y}, {all(z)});
   return z;
 }
 
-TensorId Body::rms_norm(const std::string& name, Operand x, const Weight& weight, double epsilon) {
-  const TensorId y = value(name, width_of(x.tensor));
+void Body::add_to(const std::string& name, TensorId total, TensorId more) {
+  op(OpKind::add, name, {all(total), all(more)}, {all(total)});
+}
+
+TensorId Body::rms_norm(const std::string& name, Operand x, const Weight& weight, double epsilon,
+                        std::vector<std::string> activations) {
+  const TensorId y = value(name, width_of(x.tensor), std::move(activations));
   Attributes attributes;
   attributes.epsilon = epsilon;
   op(OpKind::rms_norm, name, {x, layer_of(weight.compute)}, {all(y)}, attributes);
@@ -78,6 +94,16 @@ void Body::rms_norm_backward(const std::string& name, Operand x, const Weight& w
   op(OpKind::rms_norm_backward, name + ".backward",
      {x, layer_of(weight.compute), all(dy), all(residual)},
      {all(residual), layer_of(weight.gradient)}, attributes);
+}
+
+TensorId Body::rms_norm_backward(const std::string& name, TensorId x, const Weight& weight,
+                                 TensorId dy, double epsilon) {
+  const TensorId dx = value(name + ".input_gradient", width_of(x));
+  Attributes attributes;
+  attributes.epsilon = epsilon;
+  op(OpKind::rms_norm_backward, name + ".backward", {all(x), layer_of(weight.compute), all(dy)},
+     {all(dx), layer_of(weight.gradient)}, attributes);
+  return dx;
 }
 
 }  // namespace spillway

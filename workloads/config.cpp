@@ -1,90 +1,99 @@
 // Hugging Face config.json -> ModelConfig. Key names and the defaults of keys that are not sizes
-// are those of transformers' LlamaConfig.
+// are those of transformers' configuration classes.
 #include "workloads/config.h"
 
-#include <array>
+#include <algorithm>
 
 #include "harness/error.h"
+#include "workloads/config_parts.h"
 #include "workloads/json.h"
 #include "workloads/json_keys.h"
 
 namespace spillway {
 namespace {
 
-constexpr std::array supported_types = {"llama"};
+constexpr double usual_theta = 10000, usual_eps = 1e-6;  // LlamaConfig's
 
-std::string joined(const auto& words) {
+constexpr Family families[] = {
+    {.model_type = "llama",
+     .architectures = {"LlamaForCausalLM", "LLaMAForCausalLM"},
+     .rope_theta = usual_theta,
+     .rms_norm_eps = usual_eps},
+    {.model_type = "qwen2", .architectures = {"Qwen2ForCausalLM"}, .qkv_bias = true},
+    {.model_type = "qwen3",
+     .architectures = {"Qwen3ForCausalLM"},
+     .qk_norm = true,
+     .states_head_dim = true},
+    {.model_type = "mixtral", .architectures = {"MixtralForCausalLM"}, .experts = Experts::mixtral},
+    {.model_type = "qwen3_moe",
+     .architectures = {"Qwen3MoeForCausalLM"},
+     .experts = Experts::qwen,
+     .qk_norm = true,
+     .states_head_dim = true},
+    {.model_type = "deepseek_v2",
+     .architectures = {"DeepseekV2ForCausalLM"},
+     .experts = Experts::deepseek_v2,
+     .mla = true},
+    {.model_type = "deepseek_v3",
+     .architectures = {"DeepseekV3ForCausalLM"},
+     .experts = Experts::deepseek_v3,
+     .mla = true},
+    {.model_type = "kimi_k2",
+     .architectures = {"DeepseekV3ForCausalLM", "KimiK2ForCausalLM"},
+     .experts = Experts::deepseek_v3,
+     .mla = true},
+};
+
+std::string supported_types() {
   std::string list;
-  for (const auto& word : words)
-    list += (list.empty() ? "" : ", ") + std::string(word);
+  for (const Family& family : families)
+    list += (list.empty() ? "" : ", ") + std::string(family.model_type);
   return list;
 }
 
-std::string read_model_type(const JsonKeys& keys) {
-  const std::string wanted = "one of the supported model types: " + joined(supported_types);
+// A head or a draft model of another class (LlamaForCausalLMEagle3) has the same model_type.
+void check_architectures(const JsonKeys& keys, const Family& family) {
+  const auto names = keys.optional_words("architectures");
+  if (!names || names->empty()) return;
+  std::string wanted;
+  for (const char* known : family.architectures) {
+    if (known == nullptr) continue;
+    if (std::find(names->begin(), names->end(), known) != names->end()) return;
+    wanted += (wanted.empty() ? "" : " or ") + std::string(known);
+  }
+  throw InputError(text(keys.path("architectures"), ": found \"", names->front(), "\", expected ",
+                        wanted, ", the architecture of model_type ", family.model_type,
+                        " that is supported"));
+}
+
+const Family& read_family(const JsonKeys& keys) {
+  const std::string wanted = "one of the supported model types: " + supported_types();
   const auto type = keys.optional_word("model_type");
   if (!type) keys.refuse("model_type", wanted);
-  for (const char* supported : supported_types)
-    if (*type == supported) return *type;
+  for (const Family& family : families) {
+    if (*type != family.model_type) continue;
+    check_architectures(keys, family);
+    return family;
+  }
   keys.refuse("model_type", wanted);
 }
 
-// Parts of the family that other workloads bring; ignoring them would change the model unnoticed.
-void refuse_variants(const JsonKeys& keys) {
-  if (keys.optional_word("hidden_act").value_or("silu") != "silu")
-    keys.refuse("hidden_act", "\"silu\", the only activation of this workload");
-  for (const char* bias : {"attention_bias", "mlp_bias"})
-    if (keys.flag(bias, false))
-      keys.refuse(bias, "false: projections with a bias are not supported");
-  if (keys.positive("partial_rotary_factor", 1) != 1)
-    keys.refuse("partial_rotary_factor", "1: rotating part of a head is not supported");
-}
-
-void read_heads(const JsonKeys& keys, ModelConfig& config) {
+void read_heads(const JsonKeys& keys, const Family& family, ModelConfig& config) {
   config.heads = keys.size("num_attention_heads");
   config.kv_heads = keys.optional_size("num_key_value_heads").value_or(config.heads);
   if (config.heads % config.kv_heads != 0)
     keys.refuse("num_key_value_heads", text("a divisor of num_attention_heads, ", config.heads));
-  if (const auto head_dim = keys.optional_size("head_dim")) {
-    if (*head_dim % 2 != 0) keys.refuse("head_dim", "an even number: rotation pairs two halves");
-    config.head_dim = *head_dim;
+  if (family.mla) return read_mla(keys, config);
+  if (family.states_head_dim || keys.has("head_dim")) {
+    config.head_dim = keys.size("head_dim");
+    if (config.head_dim % 2 != 0)
+      keys.refuse("head_dim", "an even number: rotation pairs two halves");
     return;
   }
   config.head_dim = config.hidden_size / config.heads;
   if (config.hidden_size % config.heads != 0 || config.head_dim % 2 != 0)
     keys.refuse("hidden_size", text("an even multiple of num_attention_heads, ", config.heads,
                                     ", as head_dim is not given"));
-}
-
-// rope_type "default" or "llama3" (transformers' modeling_rope_utils.py); older files say "type".
-void read_rope_scaling(const JsonKeys& scaling, Rope& rope) {
-  const char* key = scaling.has("rope_type") ? "rope_type" : "type";
-  const std::string type = scaling.optional_word(key).value_or("default");
-  if (type == "default") return;
-  if (type != "llama3") scaling.refuse(key, "\"llama3\" or \"default\", the supported scalings");
-  rope.factor = scaling.positive("factor");
-  if (rope.factor < 1) scaling.refuse("factor", "a number of at least 1");
-  rope.low_freq_factor = scaling.positive("low_freq_factor");
-  rope.high_freq_factor = scaling.positive("high_freq_factor");
-  if (rope.high_freq_factor <= rope.low_freq_factor)
-    scaling.refuse("high_freq_factor",
-                   text("a number above low_freq_factor, ", rope.low_freq_factor));
-  rope.original_max_position = scaling.size("original_max_position_embeddings");
-}
-
-// Newer files (transformers 5) hold scaling and theta in one object, rope_parameters.
-Rope read_rope(const JsonKeys& keys) {
-  Rope rope;
-  rope.theta = keys.positive("rope_theta", 10000);
-  const auto scaling = keys.optional_object("rope_scaling");
-  const auto parameters = keys.optional_object("rope_parameters");
-  if (scaling && parameters) keys.refuse("rope_parameters", "nothing beside rope_scaling");
-  if (scaling) read_rope_scaling(*scaling, rope);
-  if (parameters) {
-    read_rope_scaling(*parameters, rope);
-    rope.theta = parameters->positive("rope_theta", rope.theta);
-  }
-  return rope;
 }
 
 // Whether a policy or model of that name exists is for those who use it to say.
@@ -103,29 +112,61 @@ std::optional<ProxyOf> read_proxy(const JsonKeys& keys) {
   object->refuse("precision", "one of fp32, bf16, fp8, nvfp4");
 }
 
+// Files with a text_config say it in either object.
+bool read_tied(const JsonKeys& root, const JsonKeys& keys) {
+  constexpr const char* key = "tie_word_embeddings";
+  const bool outer = root.flag(key, false), inner = keys.flag(key, outer);
+  if (root.has(key) && inner != outer)
+    keys.refuse(key, text("the same as in the outer object, ", outer ? "true" : "false"));
+  return inner;
+}
+
 }  // namespace
 
 ModelConfig parse_config(const std::string& json_text, const std::string& file) {
   const ParsedJson parsed = parse_json(json_text, file);
-  const JsonKeys keys(parsed.root, file);
+  const JsonKeys root(parsed.root, file);
+  // A multimodal file holds its language model under a key; only that is described.
+  const JsonKeys keys = root.optional_object("text_config").value_or(root);
+  const Family& family = read_family(keys);
   ModelConfig config;
   config.name = config.file = file;
   config.warnings = parsed.warnings;
-  config.model_type = read_model_type(keys);
-  refuse_variants(keys);
+  if (root.has("text_config"))
+    config.warnings.push_back(text(file, ": text_config: the language model alone is meant"));
+  config.model_type = family.model_type;
   config.hidden_size = keys.size("hidden_size");
   config.intermediate_size = keys.size("intermediate_size");
-  config.layers = keys.size("num_hidden_layers");
+  config.layers = config.dense_layers = keys.size("num_hidden_layers");
+  if (config.layers > most_layers)
+    keys.refuse("num_hidden_layers", text("an integer of at most ", most_layers));
   config.vocab_size = keys.size("vocab_size");
-  read_heads(keys, config);
-  config.rms_norm_eps = keys.positive("rms_norm_eps", 1e-6);
-  config.rope = read_rope(keys);
-  config.tie_word_embeddings = keys.flag("tie_word_embeddings", false);
+  refuse_variants(keys, family, config.layers);
+  read_heads(keys, family, config);
+  config.qkv_bias = family.qkv_bias;
+  config.qk_norm = family.qk_norm;
+  read_moe(keys, family, config);
+  config.mtp_layers = keys.optional_count("num_nextn_predict_layers").value_or(0);
+  config.rms_norm_eps = family.rms_norm_eps ? keys.positive("rms_norm_eps", *family.rms_norm_eps)
+                                            : keys.positive("rms_norm_eps");
+  config.rope = read_rope(keys, family);
+  config.tie_word_embeddings = read_tied(root, keys);
   config.initializer_range = keys.positive("initializer_range", 0.02);
-  config.proxy_of = read_proxy(keys);
-  config.micro_batch = keys.optional_size("micro_batch");
-  config.seq = keys.optional_size("seq");
+  config.proxy_of = read_proxy(root);
+  config.micro_batch = root.optional_size("micro_batch");
+  config.seq = root.optional_size("seq");
   return config;
+}
+
+void set_layers(ModelConfig& config, int64_t layers) {
+  if (layers == config.layers) return;
+  if (config.interleaved_layers)
+    throw InputError(text("layers: found ", layers, ", expected the ", config.layers, " of ",
+                          config.file, ", whose dense and MoE layers are interleaved"));
+  const bool ends_dense = config.moe_layers == 0;
+  config.dense_layers = ends_dense ? layers : std::min(config.dense_layers, layers);
+  config.moe_layers = layers - config.dense_layers;
+  config.layers = layers;
 }
 
 }  // namespace spillway

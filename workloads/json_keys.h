@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -22,15 +23,28 @@ class JsonKeys {
   // Integers from 1 to max_size, written as integers.
   int64_t size(const char* key) const;
   std::optional<int64_t> optional_size(const char* key) const;
+  // Integers from 0 to max_size, and a list of them.
+  int64_t count(const char* key) const;
+  std::optional<int64_t> optional_count(const char* key) const;
+  std::optional<std::vector<int64_t>> optional_counts(const char* key) const;
   // Finite numbers above zero.
   double positive(const char* key) const;
   double positive(const char* key, double when_absent) const;
+  // Finite numbers from zero.
+  double non_negative(const char* key, double when_absent) const;
   bool flag(const char* key, bool when_absent) const;
   std::string word(const char* key) const;
   std::optional<std::string> optional_word(const char* key) const;
+  std::optional<std::vector<std::string>> optional_words(const char* key) const;
   std::optional<JsonKeys> optional_object(const char* key) const;
   bool has(const char* key) const { return find(key) != nullptr; }
+  // Where null and absence differ: whether the key is written at all.
+  bool is_written(const char* key) const { return object_->contains(key); }
+  bool is_list(const char* key) const { return has(key) && find(key)->is_array(); }
+  std::vector<std::string> names() const;  // of all members
 
+  // File and dotted name of a key, as messages begin.
+  std::string path(const std::string& key) const;
   // Throws InputError naming file and key.
   [[noreturn]] void refuse(const char* key, const std::string& expected) const;
 

@@ -3,10 +3,12 @@
 #include "workloads/shard.h"
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "harness/error.h"
+#include "workloads/expert_parallel.h"
 
 namespace spillway {
 namespace {
@@ -17,10 +19,15 @@ struct ShardedWeight {
   Shape shape;       // of one slice, whole
   DType dtype;       // in which ops read it
   TensorId read, master, gradient;
+  int64_t devices;  // over which its shards are spread
+
+  int64_t shard_elements() const { return (elements_of(shape) + devices - 1) / devices; }
 };
 
 // {w, m, v, g} -> {w, m, v, (copy)}: with one device ops read the copy where there is one.
-std::vector<ShardedWeight> find_weights(const Program& program) {
+// Weights of experts are whole on `ranks` devices together.
+std::vector<ShardedWeight> find_weights(const Program& program, int64_t devices, int64_t ranks) {
+  const std::set<TensorId> of_experts = expert_weights(program);
   std::vector<ShardedWeight> weights;
   for (const Segment& segment : program.segments) {
     for (const Op& op : segment.ops) {
@@ -28,7 +35,8 @@ std::vector<ShardedWeight> find_weights(const Program& program) {
       const TensorId read = op.outputs[op.outputs.size() > 3 ? 3 : 0].tensor;
       const Tensor& tensor = program.at(read);
       weights.push_back({tensor.name, tensor.shape, tensor.dtype, read, op.inputs[0].tensor,
-                         op.inputs[3].tensor});
+                         op.inputs[3].tensor,
+                         of_experts.contains(read) ? devices / ranks : devices});
     }
   }
   return weights;
@@ -36,8 +44,8 @@ std::vector<ShardedWeight> find_weights(const Program& program) {
 
 class Sharding {
  public:
-  Sharding(const Program& program, int64_t devices)
-      : program_(program), devices_(devices), weights_(find_weights(program)) {
+  Sharding(const Program& program, int64_t devices, int64_t ranks)
+      : program_(program), devices_(devices), weights_(find_weights(program, devices, ranks)) {
     for (size_t w = 0; w < weights_.size(); ++w) {
       by_read_[weights_[w].read] = w;
       by_gradient_[weights_[w].gradient] = w;
@@ -59,11 +67,7 @@ class Sharding {
   TensorId full_gradient(const ShardedWeight& weight, size_t segment);
   TensorId add_local(const std::string& what, const ShardedWeight& weight, Shape shape,
                      DType dtype);
-  void append(OpKind kind, const std::string& name, Operand input, Operand output);
-
-  int64_t shard_elements(const Shape& shape) const {
-    return (elements_of(shape) + devices_ - 1) / devices_;
-  }
+  void append(OpKind kind, const std::string& name, int64_t devices, Operand input, Operand output);
 
   // Where a gradient is written: reduced after the last place. More than one segment (a tied
   // embedding) means that the whole gradient lives between them.
@@ -110,10 +114,9 @@ void Sharding::shard_state() {
   for (const Segment& segment : program_.segments) {
     for (const Op& op : segment.ops) {
       if (op.kind != OpKind::adamw) continue;
-      for (const Operand& operand : op.inputs) {
-        Tensor& tensor = program_.at(operand.tensor);
-        tensor.shape = {shard_elements(tensor.shape)};
-      }
+      const TensorId read = op.outputs[op.outputs.size() > 3 ? 3 : 0].tensor;
+      for (const Operand& operand : op.inputs)
+        program_.at(operand.tensor).shape = {weights_[by_read_.at(read)].shard_elements()};
     }
   }
 }
@@ -153,11 +156,11 @@ Operand Sharding::gathered(const ShardedWeight& weight, const Index& index) {
   check(entry->second.first == index, "segment ", segment_name_, ": reads two slices of ",
         weight.name, ", expected one");
   if (is_new) {
-    const TensorId shard = add_local("shard", weight, {shard_elements(weight.shape)}, weight.dtype);
-    append(OpKind::slice_cast, "slice." + weight.name, {weight.master, index},
+    const TensorId shard = add_local("shard", weight, {weight.shard_elements()}, weight.dtype);
+    append(OpKind::slice_cast, "slice." + weight.name, weight.devices, {weight.master, index},
            {shard, Index::all()});
     entry->second.second = add_local("gathered", weight, weight.shape, weight.dtype);
-    append(OpKind::all_gather, "gather." + weight.name, {shard, Index::all()},
+    append(OpKind::all_gather, "gather." + weight.name, weight.devices, {shard, Index::all()},
            {entry->second.second, Index::all()});
   }
   return {entry->second.second, Index::all()};
@@ -192,10 +195,11 @@ void Sharding::scatter_gradients(const Op& original, size_t segment, size_t posi
     if (writers.last_segment != segment || writers.last_op != position) continue;
     const ShardedWeight& weight = weights_[found->second];
     const TensorId shard =
-        add_local("gradient_shard", weight, {shard_elements(weight.shape)}, DType::f32);
-    append(OpKind::reduce_scatter, "scatter." + weight.name,
+        add_local("gradient_shard", weight, {weight.shard_elements()}, DType::f32);
+    append(OpKind::reduce_scatter, "scatter." + weight.name, weight.devices,
            {full_.at(weight.gradient), Index::all()}, {shard, Index::all()});
-    append(OpKind::write_slice, "write." + weight.name, {shard, Index::all()}, output);
+    append(OpKind::write_slice, "write." + weight.name, weight.devices, {shard, Index::all()},
+           output);
   }
 }
 
@@ -209,13 +213,14 @@ TensorId Sharding::add_local(const std::string& what, const ShardedWeight& weigh
   return program_.add(std::move(tensor));
 }
 
-void Sharding::append(OpKind kind, const std::string& name, Operand input, Operand output) {
+void Sharding::append(OpKind kind, const std::string& name, int64_t devices, Operand input,
+                      Operand output) {
   Op op;
   op.kind = kind;
   op.name = name;
   op.inputs = {input};
   op.outputs = {output};
-  op.attributes.devices = devices_;
+  op.attributes.devices = devices;
   ops_.push_back(std::move(op));
 }
 
@@ -250,11 +255,19 @@ Program without_unused(Program program) {
 
 }  // namespace
 
-Program shard(const Program& program, int64_t devices) {
+Program shard(const Program& program, int64_t devices, const ExpertParallel& experts) {
   if (devices < 1) throw InputError(text("devices: found ", devices, ", expected at least 1"));
+  if (experts.ranks < 1 || devices % experts.ranks != 0)
+    throw InputError(text("expert-parallel: found ", experts.ranks, ", expected a divisor of ",
+                          devices, ", the number of devices"));
+  if (!(experts.ragged_buffer_factor > 0))
+    throw InputError(text("ragged-buffer-factor: found ", experts.ragged_buffer_factor,
+                          ", expected a number above 0"));
   check(program.devices == 1, "program ", program.name, " is sharded already, over ",
         program.devices, " devices");
-  return devices == 1 ? program : without_unused(Sharding(program, devices).run());
+  if (devices == 1) return program;
+  const Program spread = experts.ranks > 1 ? spread_experts(program, experts) : program;
+  return without_unused(Sharding(spread, devices, experts.ranks).run());
 }
 
 }  // namespace spillway

@@ -18,15 +18,18 @@ constexpr int64_t wanted_tasks = 64;
 enum Input : size_t { in_q, in_k, in_v, in_o, in_lse, in_do };
 enum Output : size_t { out_dq, out_dk, out_dv };
 
-// How the work is cut. Sums are [seq, head_dim] a head: one of dQ per strip, then dK, dV.
+// How the work is cut. Sums of a head: [seq, head_dim] of dQ per strip and of dK, [seq, value_dim]
+// of dV.
 struct Cut {
-  int64_t strips, heads_at_once, sum_floats;
+  int64_t strips, heads_at_once, sum_floats, value_floats;
 
-  explicit Cut(const AttentionSizes& s) : sum_floats(s.seq * s.head_dim) {
+  explicit Cut(const AttentionSizes& s)
+      : sum_floats(s.seq * s.head_dim), value_floats(s.seq * s.value_dim) {
     const int64_t heads = s.batch * s.heads;
     strips = std::min(s.tiles, (wanted_tasks + heads - 1) / heads);
-    heads_at_once = std::clamp<int64_t>(scratch_limit / ((strips + 2) * sum_floats * 4), 1, heads);
+    heads_at_once = std::clamp<int64_t>(scratch_limit / (head_floats() * 4), 1, heads);
   }
+  int64_t head_floats() const { return (strips + 1) * sum_floats + value_floats; }
 };
 
 // fp32 scratch of one worker; d is a whole head's.
@@ -34,14 +37,14 @@ struct Scratch {
   float *q, *k, *v_transposed, *k_transposed, *dout, *p, *ds, *dk, *dv, *d, *dq;
 
   explicit Scratch(const AttentionSizes& s)
-      : q(row_scratch(4, tile * s.width)),
+      : q(row_scratch(4, tile * std::max(s.width, s.value_width))),  // rows of o before
         k(row_scratch(5, 2 * tile * s.width)),
-        v_transposed(row_scratch(6, 2 * tile * s.width)),
+        v_transposed(row_scratch(6, 2 * tile * s.value_width)),
         k_transposed(k + tile * s.width),
-        dout(v_transposed + tile * s.width),
+        dout(v_transposed + tile * s.value_width),
         p(row_scratch(7, 2 * tile * tile)),
         ds(p + tile * tile),
-        dk(row_scratch(8, 2 * tile * s.width)),
+        dk(row_scratch(8, tile * (s.width + s.value_width))),
         dv(dk + tile * s.width),
         d(row_scratch(9, s.seq)),
         dq(row_scratch(10, tile * s.width)) {}
@@ -75,21 +78,24 @@ SPILLWAY_INLINE void row_products(const OpCall& call, const AttentionSizes& s, c
                                   int64_t b, int64_t head, int64_t first, I isa) {
   for (int64_t q_tile = first; q_tile < s.tiles; ++q_tile) {
     const int64_t rows = s.rows_of_tile(q_tile);
-    load_rows(head_rows(call.inputs[in_o], s, b, head, q_tile), s, rows, x.q);
-    load_rows(head_rows(call.inputs[in_do], s, b, head, q_tile), s, rows, x.dout);
+    load_rows(head_rows(call.inputs[in_o], s, s.value_dim, b, head, q_tile), s.value_width, rows,
+              x.q);
+    load_rows(head_rows(call.inputs[in_do], s, s.value_dim, b, head, q_tile), s.value_width, rows,
+              x.dout);
     for (int64_t r = 0; r < rows; ++r) {
-      x.d[q_tile * tile + r] = dot(s.head_dim, x.q + r * s.width, x.dout + r * s.width, isa);
+      x.d[q_tile * tile + r] =
+          dot(s.value_dim, x.q + r * s.value_width, x.dout + r * s.value_width, isa);
     }
   }
 }
 
-// dq_sum[rows, head_dim] (+)= x.dq
-SPILLWAY_INLINE void add_rows(const AttentionSizes& s, const float* from, int64_t rows,
+// sum[rows, dim] (+)= from[rows, width]
+SPILLWAY_INLINE void add_rows(const float* from, int64_t width, int64_t dim, int64_t rows,
                               bool accumulate, float* sum) {
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t d = 0; d < s.head_dim; ++d) {
-      const float before = accumulate ? sum[r * s.head_dim + d] : 0.f;
-      sum[r * s.head_dim + d] = before + from[r * s.width + d];
+    for (int64_t d = 0; d < dim; ++d) {
+      const float before = accumulate ? sum[r * dim + d] : 0.f;
+      sum[r * dim + d] = before + from[r * width + d];
     }
   }
 }
@@ -98,22 +104,26 @@ template <class I>
 SPILLWAY_INLINE void one_pair(const OpCall& call, const AttentionSizes& s, const Scratch& x,
                               int64_t b, int64_t head, int64_t q_tile, int64_t kv_tile, I isa) {
   const int64_t rows = s.rows_of_tile(q_tile), keys = s.rows_of_tile(kv_tile), width = s.width;
-  load_rows(head_rows(call.inputs[in_q], s, b, head, q_tile), s, rows, x.q);
-  load_rows(head_rows(call.inputs[in_do], s, b, head, q_tile), s, rows, x.dout);
+  const auto q_rows = [&](int64_t t) {
+    return head_rows(call.inputs[in_q], s, s.head_dim, b, head, t);
+  };
+  const auto do_rows = [&](int64_t t) {
+    return head_rows(call.inputs[in_do], s, s.value_dim, b, head, t);
+  };
+  load_rows(q_rows(q_tile), width, rows, x.q);
+  load_rows(do_rows(q_tile), s.value_width, rows, x.dout);
   if (q_tile + 1 < s.tiles) {
-    prefetch_rows(head_rows(call.inputs[in_q], s, b, head, q_tile + 1), s,
-                  s.rows_of_tile(q_tile + 1));
-    prefetch_rows(head_rows(call.inputs[in_do], s, b, head, q_tile + 1), s,
-                  s.rows_of_tile(q_tile + 1));
+    prefetch_rows(q_rows(q_tile + 1), s.rows_of_tile(q_tile + 1));
+    prefetch_rows(do_rows(q_tile + 1), s.rows_of_tile(q_tile + 1));
   }
   tile_product(rows, keys, s.head_dim, left(x.q, width, isa), right(x.k_transposed, tile, isa), x.p,
                tile, false, isa);
-  tile_product(rows, keys, s.head_dim, left(x.dout, width, isa), right(x.v_transposed, tile, isa),
-               x.ds, tile, false, isa);
+  tile_product(rows, keys, s.value_dim, left(x.dout, s.value_width, isa),
+               right(x.v_transposed, tile, isa), x.ds, tile, false, isa);
   probabilities(call, s, x, b, head, q_tile, kv_tile);
   const bool later = q_tile > kv_tile;
-  tile_product(keys, s.head_dim, rows, left_transposed(x.p, tile, isa), right(x.dout, width, isa),
-               x.dv, width, later, isa);
+  tile_product(keys, s.value_dim, rows, left_transposed(x.p, tile, isa),
+               right(x.dout, s.value_width, isa), x.dv, s.value_width, later, isa);
   tile_product(keys, s.head_dim, rows, left_transposed(x.ds, tile, isa), right(x.q, width, isa),
                x.dk, width, later, isa);
   tile_product(rows, s.head_dim, keys, left(x.ds, tile, isa), right(x.k, width, isa), x.dq, width,
@@ -130,17 +140,18 @@ SPILLWAY_INLINE void one_strip(const OpCall& call, const AttentionSizes& s, cons
   const int64_t kv_head = head / s.group();
   for (int64_t kv_tile = strip; kv_tile < s.tiles; kv_tile += cut.strips) {
     const int64_t keys = s.rows_of_tile(kv_tile);
-    const HeadRows k = head_rows(call.inputs[in_k], s, b, kv_head, kv_tile);
-    load_rows(k, s, keys, x.k);
-    load_transposed(k, s, keys, x.k_transposed);
-    load_transposed(head_rows(call.inputs[in_v], s, b, kv_head, kv_tile), s, keys, x.v_transposed);
+    const HeadRows k = head_rows(call.inputs[in_k], s, s.head_dim, b, kv_head, kv_tile);
+    load_rows(k, s.width, keys, x.k);
+    load_transposed(k, keys, x.k_transposed);
+    load_transposed(head_rows(call.inputs[in_v], s, s.value_dim, b, kv_head, kv_tile), keys,
+                    x.v_transposed);
     for (int64_t q_tile = kv_tile; q_tile < s.tiles; ++q_tile) {
       one_pair(call, s, x, b, head, q_tile, kv_tile, isa);
-      add_rows(s, x.dq, s.rows_of_tile(q_tile), kv_tile != strip,
+      add_rows(x.dq, s.width, s.head_dim, s.rows_of_tile(q_tile), kv_tile != strip,
                sums.dq + q_tile * tile * s.head_dim);
     }
-    add_rows(s, x.dk, keys, false, sums.dk + kv_tile * tile * s.head_dim);
-    add_rows(s, x.dv, keys, false, sums.dv + kv_tile * tile * s.head_dim);
+    add_rows(x.dk, s.width, s.head_dim, keys, false, sums.dk + kv_tile * tile * s.head_dim);
+    add_rows(x.dv, s.value_width, s.value_dim, keys, false, sums.dv + kv_tile * tile * s.value_dim);
   }
 }
 
@@ -154,11 +165,11 @@ struct Sums {
   Sums(const AttentionSizes& sizes, const Cut& c)
       : s(sizes),
         cut(c),
-        carried(row_scratch(11, (2 + c.heads_at_once * (c.strips + 2)) * c.sum_floats)),
-        heads(carried + 2 * c.sum_floats) {}
+        carried(row_scratch(11, c.sum_floats + c.value_floats + c.heads_at_once * c.head_floats())),
+        heads(carried + c.sum_floats + c.value_floats) {}
 
   HeadSums of(int64_t slot, int64_t strip) const {
-    float* base = heads + slot * (cut.strips + 2) * cut.sum_floats;
+    float* base = heads + slot * cut.head_floats();
     return {base + strip * cut.sum_floats, base + cut.strips * cut.sum_floats,
             base + (cut.strips + 1) * cut.sum_floats};
   }
@@ -188,8 +199,8 @@ SPILLWAY_INLINE void reduce_dq(const OpCall& call, const Sums& sums, int64_t fir
 SPILLWAY_INLINE void reduce_dkv(const OpCall& call, const Sums& sums, int64_t first_head,
                                 int64_t count, int64_t kv_tile, Output which) {
   const AttentionSizes& s = sums.s;
-  const int64_t rows = s.rows_of_tile(kv_tile), floats = rows * s.head_dim,
-                at = kv_tile * tile * s.head_dim;
+  const int64_t dim = which == out_dv ? s.value_dim : s.head_dim;
+  const int64_t rows = s.rows_of_tile(kv_tile), floats = rows * dim, at = kv_tile * tile * dim;
   float* carried = sums.carried + (which == out_dv ? sums.cut.sum_floats : 0) + at;
   for (int64_t slot = 0; slot < count; ++slot) {
     const int64_t head = first_head + slot;
@@ -201,8 +212,7 @@ SPILLWAY_INLINE void reduce_dkv(const OpCall& call, const Sums& sums, int64_t fi
     const int64_t kv = head % s.heads / s.group(),
                   first_row = head / s.heads * s.seq + kv_tile * tile;
     for (int64_t r = 0; r < rows; ++r) {
-      store(call.outputs[which], ((first_row + r) * s.kv_heads + kv) * s.head_dim, s.head_dim,
-            carried + r * s.head_dim);
+      store(call.outputs[which], ((first_row + r) * s.kv_heads + kv) * dim, dim, carried + r * dim);
     }
   }
 }

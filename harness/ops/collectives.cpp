@@ -1,6 +1,11 @@
 // all_gather:     {shard[n]} -> {full}: the shards of all devices, in rank order. n is the number
 //                 of elements over devices, rounded up: the last shards may be padded.
 // reduce_scatter: {full gradient} -> {shard[n]}: this device's shard of the mean over devices.
+// all_to_all:     {x[R,D]} -> {y[S,D]}: rows of x to the devices that hold their experts, or back;
+//                 S is what this device is planned to receive. y is sorted by expert, then by the
+//                 device that sent. Every expert has as many rows, or
+//                 {x, from[F] i32, to[G] i32} says where those of each begin in x and in y.
+//                 {from[F] i32} -> {to[G] i32}: the devices tell each other these offsets.
 // One process cannot run them: no CPU kernel.
 #include "harness/error.h"
 #include "harness/ops/all.h"
@@ -45,6 +50,23 @@ OpCost cost_reduce(const Program& program, const Op& op) {
           .group_bytes = static_cast<double>(bytes_of(program, op.inputs[0]))};
 }
 
+std::string check_exchange(const Program& program, const Op& op) {
+  const bool of_offsets =
+      op.inputs.size() == 1 && program.at(op.inputs[0].tensor).dtype == DType::i32;
+  const char* signature = "x[R,D]:x from[F]:i32 to[G]:i32 -> y[S,D]:x";
+  if (op.inputs.size() == 1) signature = "x[R,D]:x -> y[S,D]:x";
+  if (of_offsets) signature = "from[F]:i32 -> to[G]:i32";
+  const Signature s = match(program, op, signature);
+  if (!s.error.empty()) return s.error;
+  const std::string positive = require_positive({{"devices", op.attributes.devices}});
+  return positive.empty() ? require_distinct(op) : positive;
+}
+
+OpCost cost_exchange(const Program& program, const Op& op) {
+  return {.bytes = touched_bytes(program, op),
+          .group_bytes = static_cast<double>(bytes_of(program, op.inputs[0]))};
+}
+
 }  // namespace
 
 const OpInfo all_gather_info = {
@@ -53,5 +75,9 @@ const OpInfo all_gather_info = {
 const OpInfo reduce_scatter_info = {
     OpKind::reduce_scatter, "reduce_scatter", Lane::collective, "mean over devices, one shard each",
     check_reduce,           cost_reduce,      nullptr};
+
+const OpInfo all_to_all_info = {
+    OpKind::all_to_all, "all_to_all",  Lane::collective, "rows to the devices of their experts",
+    check_exchange,     cost_exchange, nullptr};
 
 }  // namespace spillway

@@ -18,8 +18,9 @@ const char* name_of(MatmulPath path) {
   return names[static_cast<int>(path)];
 }
 
-Tiling tiling(int64_t m, int64_t n, int64_t most_m, int64_t most_n, int64_t multiple) {
-  constexpr int64_t wanted = 24, least = 192;
+Tiling tiling(int64_t m, int64_t n, int64_t most_m, int64_t most_n, int64_t multiple,
+              int64_t wanted) {
+  constexpr int64_t least = 192;
   const auto parts = [](int64_t size, int64_t most) { return (size + most - 1) / most; };
   while (parts(m, most_m) * parts(n, most_n) < wanted && std::max(most_m, most_n) >= 2 * least) {
     (most_m >= most_n ? most_m : most_n) /= 2;
@@ -92,12 +93,27 @@ MatmulPath choose(DType in) {
                         "', expected onednn, portable or plain"));
 }
 
+}  // namespace
+
 MatmulPath path_for(DType in) {
   static const MatmulPath fp32 = choose(DType::f32);
   if (in == DType::f32) return fp32;
   static const MatmulPath bf16 = choose(DType::bf16);
   return bf16;
 }
+
+void product(const Product& q, ThreadPool& pool) {
+  switch (path_for(q.in)) {
+    case MatmulPath::onednn:
+      return product_onednn(q, pool);
+    case MatmulPath::portable:
+      return product_portable(q, pool);
+    case MatmulPath::plain:
+      return product_plain(q, pool);
+  }
+}
+
+namespace {
 
 struct Sizes {
   int64_t m, n, k;
@@ -142,14 +158,7 @@ void run_matmul(const OpCall& call, ThreadPool& pool) {
   q.a_step = attributes.transpose_a ? s.m : 1;
   q.b_step = attributes.transpose_b ? 1 : s.n;
   q.b_column = attributes.transpose_b ? s.k : 1;
-  switch (path_for(q.in)) {
-    case MatmulPath::onednn:
-      return product_onednn(q, pool);
-    case MatmulPath::portable:
-      return product_portable(q, pool);
-    case MatmulPath::plain:
-      return product_plain(q, pool);
-  }
+  product(q, pool);
 }
 
 }  // namespace

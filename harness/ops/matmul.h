@@ -37,18 +37,32 @@ struct Tiling {
 
   int64_t count() const { return rows * columns; }
 };
-// At most `most_m` x `most_n`, smaller while there are fewer than 24 tiles, multiples of `multiple`
-// (rest at the end).
-Tiling tiling(int64_t m, int64_t n, int64_t most_m, int64_t most_n, int64_t multiple);
+// At most `most_m` x `most_n`, smaller while there are fewer than `wanted` tiles, multiples of
+// `multiple` (rest at the end).
+Tiling tiling(int64_t m, int64_t n, int64_t most_m, int64_t most_n, int64_t multiple,
+              int64_t wanted = 24);
 // One tile as a product of its own.
 Product tile_of(const Product& whole, const Tiling& tiles, int64_t index);
 
+// What this machine (or SPILLWAY_MATMUL) computes products of this dtype by.
+MatmulPath path_for(DType in);
+// c = A B by that path.
+void product(const Product& product, ThreadPool& pool);
+
 void product_plain(const Product& product, ThreadPool& pool);
 void product_portable(const Product& product, ThreadPool& pool);
+// One tile by the calling worker: at most portable_most_m x portable_most_n. `c_row` is the row
+// stride of c. accumulate: c += A B; c is f32.
+inline constexpr int64_t portable_most_m = 384, portable_most_n = 512;
+void tile_portable(const Product& tile, int64_t c_row, bool accumulate);
 
 // Whether the library computes products of this dtype here and gets small ones right (tried once a
 // process; a wrong result is reported on stderr).
 bool onednn_usable(DType in);
 void product_onednn(const Product& product, ThreadPool& pool);
+// Whether tile_onednn takes this one: not bf16 out of f32, nor offsets beyond 32 bits.
+bool onednn_fits(const Product& tile, int64_t c_row);
+// As tile_portable, of any size. Code is generated for each shape and kept: callers have few.
+void tile_onednn(const Product& tile, int64_t c_row, bool accumulate);
 
 }  // namespace spillway

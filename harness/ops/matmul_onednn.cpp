@@ -30,7 +30,7 @@ dnnl::memory::data_type type_of(DType dtype) {
 }
 
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       DType, DType>;
+                       DType, DType, bool>;
 
 // A product of one shape, ready to run on any addresses. `c_row` is the row stride of c.
 struct Prepared {
@@ -39,12 +39,17 @@ struct Prepared {
   int64_t scratch_bytes = 0;
   std::unordered_map<int, dnnl::memory> arguments;
 
-  Prepared(const Product& q, int64_t c_row) {
+  Prepared(const Product& q, int64_t c_row, bool accumulate) {
     const dnnl::memory::desc a_desc({q.m, q.k}, type_of(q.in), {q.a_row, q.a_step});
     const dnnl::memory::desc b_desc({q.k, q.n}, type_of(q.in), {q.b_step, q.b_column});
     const dnnl::memory::desc c_desc({q.m, q.n}, type_of(q.out), {c_row, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (accumulate) {
+      dnnl::post_ops onto;
+      onto.append_sum(1.f);
+      attributes.set_post_ops(onto);
+    }
     const dnnl::matmul::primitive_desc chosen({a_desc, b_desc, c_desc}, attributes, cpu());
     primitive = dnnl::matmul(chosen);
     a = dnnl::memory(a_desc, cpu(), nullptr);
@@ -70,18 +75,19 @@ struct Prepared {
 
 // One cache a thread, so that no lock is taken and no scratchpad shared; the library keeps the
 // generated code once.
-Prepared& prepared(const Product& q, int64_t c_row) {
+Prepared& prepared(const Product& q, int64_t c_row, bool accumulate) {
   static thread_local std::map<Key, Prepared> cache;
-  const Key key{q.m, q.n, q.k, q.a_row, q.a_step, q.b_step, q.b_column, c_row, q.in, q.out};
+  const Key key{q.m,        q.n,   q.k,  q.a_row, q.a_step,  q.b_step,
+                q.b_column, c_row, q.in, q.out,   accumulate};
   const auto found = cache.find(key);
   if (found != cache.end()) return found->second;
-  return cache.try_emplace(key, q, c_row).first->second;
+  return cache.try_emplace(key, q, c_row, accumulate).first->second;
 }
 
-void run_single_threaded(const Product& q, int64_t c_row) {
+void run_single_threaded(const Product& q, int64_t c_row, bool accumulate = false) {
   omp_set_num_threads(1);
   static thread_local dnnl::stream stream(cpu());
-  prepared(q, c_row).run(q, stream);
+  prepared(q, c_row, accumulate).run(q, stream);
   stream.wait();
 }
 
@@ -147,14 +153,6 @@ bool try_library(DType in) {
   }
 }
 
-// The library's kernels compute offsets inside a tile in 32 bits.
-bool offsets_fit(const Product& q, int64_t c_row) {
-  const int64_t a = (q.m - 1) * q.a_row + (q.k - 1) * q.a_step,
-                b = (q.k - 1) * q.b_step + (q.n - 1) * q.b_column;
-  const int64_t c = (q.m - 1) * c_row + q.n - 1;
-  return std::max({a, b, c}) * 4 < INT32_MAX;
-}
-
 constexpr int64_t most_m = 1024, most_n = 512, multiple = 64;
 
 }  // namespace
@@ -166,11 +164,22 @@ bool onednn_usable(DType in) {
   return bf16;
 }
 
+// The library's kernels compute offsets inside a tile in 32 bits.
+bool onednn_fits(const Product& q, int64_t c_row) {
+  const int64_t a = (q.m - 1) * q.a_row + (q.k - 1) * q.a_step,
+                b = (q.k - 1) * q.b_step + (q.n - 1) * q.b_column;
+  const int64_t c = (q.m - 1) * c_row + q.n - 1;
+  const bool mixed = q.in == DType::f32 && q.out == DType::bf16;
+  return !mixed && std::max({a, b, c}) * 4 < INT32_MAX;
+}
+
+void tile_onednn(const Product& tile, int64_t c_row, bool accumulate) {
+  run_single_threaded(tile, c_row, accumulate);
+}
+
 void product_onednn(const Product& whole, ThreadPool& pool) {
   const Tiling tiles = tiling(whole.m, whole.n, most_m, most_n, multiple);
-  const bool mixed = whole.in == DType::f32 && whole.out == DType::bf16;
-  if (mixed || !offsets_fit(tile_of(whole, tiles, 0), whole.n))
-    return product_portable(whole, pool);
+  if (!onednn_fits(tile_of(whole, tiles, 0), whole.n)) return product_portable(whole, pool);
   pool.run(tiles.count(),
            [&](int64_t index, int) { run_single_threaded(tile_of(whole, tiles, index), whole.n); });
 }
@@ -184,7 +193,9 @@ void product_onednn(const Product& whole, ThreadPool& pool) {
 namespace spillway {
 
 bool onednn_usable(DType) { return false; }
+bool onednn_fits(const Product&, int64_t) { return false; }
 void product_onednn(const Product&, ThreadPool&) { check(false, "this build has no oneDNN"); }
+void tile_onednn(const Product&, int64_t, bool) { check(false, "this build has no oneDNN"); }
 
 }  // namespace spillway
 #endif

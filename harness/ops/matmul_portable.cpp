@@ -16,7 +16,8 @@ template <class I>
 constexpr int64_t k_block = I::lanes >= 16 ? 512 : 256;
 constexpr int64_t most_k = 512;
 constexpr int64_t m_block = 2 * common_tile;
-constexpr int64_t most_m = 4 * common_tile, most_n = 512;
+constexpr int64_t most_m = portable_most_m, most_n = portable_most_n;
+static_assert(most_m % common_tile == 0);
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -26,7 +27,8 @@ struct Scratch {
 };
 
 template <class T, class I>
-SPILLWAY_INLINE void one_tile(const Product& q, const Scratch& scratch, int64_t c_row, I isa) {
+SPILLWAY_INLINE void one_tile(const Product& q, const Scratch& scratch, int64_t c_row,
+                              bool accumulate, I isa) {
   const T *a = static_cast<const T*>(q.a), *b = static_cast<const T*>(q.b);
   for (int64_t p = 0; p < q.k; p += k_block<I>) {
     const int64_t k = std::min(k_block<I>, q.k - p);
@@ -35,30 +37,35 @@ SPILLWAY_INLINE void one_tile(const Product& q, const Scratch& scratch, int64_t 
       const int64_t m = std::min(m_block, q.m - i);
       pack_panels<I::rows>(a + i * q.a_row + p * q.a_step, q.a_row, q.a_step, m, k, scratch.a);
       tile_product(m, q.n, k, {scratch.a, k * I::rows, 1, I::rows},
-                   {scratch.b, k * I::columns, 1, I::columns}, scratch.c + i * c_row, c_row, p > 0,
-                   isa);
+                   {scratch.b, k * I::columns, 1, I::columns}, scratch.c + i * c_row, c_row,
+                   accumulate || p > 0, isa);
     }
   }
 }
 
 }  // namespace
 
+void tile_portable(const Product& q, int64_t c_row, bool accumulate) {
+  const int64_t row = round_up(q.n, common_tile / 3);  // of c in scratch
+  const Scratch scratch{row_scratch(0, m_block * most_k), row_scratch(1, most_k * most_n),
+                        row_scratch(2, most_m * most_n)};
+  simd([&](auto isa) SPILLWAY_SIMD {
+    for (int64_t i = 0; accumulate && i < q.m; ++i)
+      load(q.c, q.out, i * c_row, q.n, scratch.c + i * row);
+    if (q.in == DType::f32) {
+      one_tile<float>(q, scratch, row, accumulate, isa);
+    } else {
+      one_tile<Bf16>(q, scratch, row, accumulate, isa);
+    }
+    for (int64_t i = 0; i < q.m; ++i)
+      store(q.c, q.out, i * c_row, q.n, scratch.c + i * row);
+  });
+}
+
 void product_portable(const Product& whole, ThreadPool& pool) {
   const Tiling tiles = tiling(whole.m, whole.n, most_m, most_n, common_tile / 3);
   pool.run(tiles.count(), [&](int64_t index, int) {
-    const Product q = tile_of(whole, tiles, index);
-    const int64_t c_row = round_up(q.n, common_tile / 3);
-    const Scratch scratch{row_scratch(0, m_block * most_k), row_scratch(1, most_k * most_n),
-                          row_scratch(2, round_up(most_m, common_tile) * most_n)};
-    simd([&](auto isa) SPILLWAY_SIMD {
-      if (q.in == DType::f32) {
-        one_tile<float>(q, scratch, c_row, isa);
-      } else {
-        one_tile<Bf16>(q, scratch, c_row, isa);
-      }
-      for (int64_t i = 0; i < q.m; ++i)
-        store(q.c, q.out, i * whole.n, q.n, scratch.c + i * c_row);
-    });
+    tile_portable(tile_of(whole, tiles, index), whole.n, false);
   });
 }
 

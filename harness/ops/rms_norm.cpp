@@ -1,11 +1,13 @@
-// rms_norm: y = x / sqrt(mean(x^2) + epsilon) * w, row by row.
-//   rms_norm          {x[T,D], w[D]} -> {y[T,D]}
-//   rms_norm_backward {x[T,D], w[D], dy[T,D], (residual[T,D])} -> {dx[T,D], dw[D]}
+// rms_norm: y = x / sqrt(mean(x^2) + epsilon) * w, row by row, or in each row by groups as wide as
+// w (a norm of every head).
+//   rms_norm          {x[T,G*D], w[D]} -> {y[T,G*D]}
+//   rms_norm_backward {x[T,G*D], w[D], dy[T,G*D], (residual[T,G*D])} -> {dx[T,G*D], dw[D]}
 // dx = residual + gradient, and may be the residual's own tensor. The root is computed again from
 // x.
 #include <cmath>
 #include <vector>
 
+#include "harness/error.h"
 #include "harness/ops/all.h"
 #include "harness/ops/floats.h"
 #include "harness/ops/operands.h"
@@ -13,27 +15,33 @@
 namespace spillway {
 namespace {
 
+std::string check_groups(const Signature& s) {
+  if (!s.error.empty() || s["W"] % s["D"] == 0) return s.error;
+  return text("rows of ", s["W"], " do not divide into groups of ", s["D"], ", the width of w");
+}
+
 std::string check_forward(const Program& program, const Op& op) {
-  return match(program, op, "x[T,D]:x w[D]:float -> y[T,D]:x").error;
+  return check_groups(match(program, op, "x[T,W]:x w[D]:float -> y[T,W]:x"));
 }
 
 std::string check_backward(const Program& program, const Op& op) {
-  return match(program, op,
-               "x[T,D]:x w[D]:float dy[T,D]:x (residual[T,D]:x) -> dx[T,D]:x dw[D]:float")
-      .error;
+  return check_groups(match(
+      program, op, "x[T,W]:x w[D]:float dy[T,W]:x (residual[T,W]:x) -> dx[T,W]:x dw[D]:float"));
 }
 
 OpCost cost_norm(const Program& program, const Op& op) {
   return {.bytes = touched_bytes(program, op)};
 }
 
+// A group is a row: [T, G * D] and [T * G, D] are the same memory.
 struct Size {
   int64_t rows, width;
   float epsilon;
 };
 
 Size size_of(const OpCall& call) {
-  return {call.inputs[0].shape[0], call.inputs[0].shape[1],
+  const int64_t width = call.inputs[1].shape[0];
+  return {call.inputs[0].elements() / width, width,
           static_cast<float>(call.op->attributes.epsilon)};
 }
 

@@ -1,7 +1,7 @@
 """With the link matched, pipelined copies are hidden; at an eighth of it the order of variants is plain."""
 import json
 
-from common import HERE, PROXY, Skip, WORK, hidden_share, percent, run_json, spillway, sweep, write_sweep
+from common import HERE, PROXY, Skip, WORK, check_tests, hidden_share, percent, run_json, spillway, sweep, write_sweep
 
 TIMED_STEPS = 10
 BUDGET_SECONDS = 480  # of timed steps in one sweep; a machine without bf16 products runs fewer layers
@@ -83,6 +83,8 @@ def check_eighth(lines, rows):
 def run(lines, quick):
     if quick:
         raise Skip("timed sweeps take minutes")
+    check_tests(lines, "the matched link keeps the full-size ratio of a copy to a layer", "sweeps_tests",
+                "LinkTest.MatchesTheRatioOfTheFullSizePoint")
     matched = rows_by_label(lines, "link.json", "link")
     check_hiding(lines, matched)
     check_report(lines)

@@ -5,6 +5,7 @@
 
 #include "harness/error.h"
 #include "harness/machine.h"
+#include "harness/ops.h"
 #include "tests/harness/sim_support.h"
 
 namespace spillway {
@@ -147,6 +148,45 @@ TEST(OpSeconds, CollectivesTakeTheSlowerOfFabricAndNetwork) {
   EXPECT_DOUBLE_EQ(seconds(across, machine), 1400.0 / 4 / 5 + 0.125);
   const Machine fast = round_machine({{"collective_latency", 0.125}, {"nic_bandwidth", 100}});
   EXPECT_DOUBLE_EQ(seconds(across, fast), 1400.0 / 40 + 0.125);
+}
+
+// 1600 bytes to send. 4 devices, one domain: 3/4 of them at 40 bytes/s. 8 devices: half are for the
+// other domain, over the own card at 5 bytes/s; 7/8 go at 40 bytes/s where the card is fast.
+TEST(OpSeconds, AnExchangeSendsOverTheNetworkWhatLeavesTheDomain) {
+  const Machine machine = round_machine({{"collective_latency", 0.125}});
+  const One inside = one(OpKind::all_to_all, {{40, 10}}, {{60, 10}}, DType::f32, 4);
+  EXPECT_DOUBLE_EQ(seconds(inside, machine), 1200.0 / 40 + 0.125);
+  const One across = one(OpKind::all_to_all, {{40, 10}}, {{60, 10}}, DType::f32, 8);
+  EXPECT_DOUBLE_EQ(seconds(across, machine), 800.0 / 5 + 0.125);
+  const Machine fast = round_machine({{"collective_latency", 0.125}, {"nic_bandwidth", 100}});
+  EXPECT_DOUBLE_EQ(seconds(across, fast), 1400.0 / 40 + 0.125);
+}
+
+// 3 groups share 6 rows: 2 x 6 x 5 x 4 FLOP whatever the split. Quantised: 48 bytes of rows and 120
+// of weights; the 16 of the offsets are not.
+TEST(OpSeconds, GroupedProductsRunAndQuantiseAsOneProduct) {
+  One made = one(OpKind::grouped_matmul, {{6, 4}, {3, 5, 4}}, {{6, 5}});
+  made.op.attributes.transpose_b = true;
+  made.op.inputs.push_back(device_tensor(made.program, {4}, DType::i32));
+  made.op.attributes.precision = Precision::bf16;
+  EXPECT_DOUBLE_EQ(seconds(made, launching), 240.0 / 500 + 0.25);
+  made.op.attributes.precision = Precision::fp8;
+  EXPECT_DOUBLE_EQ(seconds(made, launching), 240.0 / 800 + 0.25 + 1.5 * 168 / 1200 + 0.25);
+}
+
+// One sequence of 3, 4 slots, width 5: 2 x 3 x 4 x 5 FLOP each.
+TEST(OpSeconds, EinsumsOfMasksAreDenseProducts) {
+  for (const OpKind kind :
+       {OpKind::dispatch_einsum, OpKind::combine_einsum, OpKind::mask_gradient}) {
+    const Shape mask = {3, 4}, token = {3, 5}, slots = {4, 5};
+    One made = kind == OpKind::dispatch_einsum  ? one(kind, {mask, token}, {slots})
+               : kind == OpKind::combine_einsum ? one(kind, {mask, slots}, {token})
+                                                : one(kind, {token, slots}, {mask});
+    made.op.attributes.batch = 1;
+    made.op.attributes.seq = 3;
+    made.op.attributes.capacity = 2;
+    EXPECT_DOUBLE_EQ(seconds(made, launching), 120.0 / 500 + 0.25) << info(kind).name;
+  }
 }
 
 // The rate the machine's efficiency was taken from comes out of the model: FP8 16384^3 at 2,695

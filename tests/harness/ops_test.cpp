@@ -72,7 +72,8 @@ bool small(const OpCase& c) {
                      [](const Item& item) { return elements_of(item.shape) <= 6000; });
 }
 
-// A NaN in any input of floats reaches an output: poisoned memory is never read unnoticed.
+// A NaN at either end of any input of floats reaches an output: poisoned memory is never read
+// unnoticed.
 TEST(AllKernels, PassNaNOn) {
   std::set<OpKind> seen;
   for (const OpCase& c : op_cases()) {
@@ -82,11 +83,11 @@ TEST(AllKernels, PassNaNOn) {
       if (c.inputs[i].dtype == DType::i32) continue;
       auto inputs = random_inputs(c, 4);
       if (c.kind == OpKind::embed) inputs[0].assign(inputs[0].size(), 0);  // the first row is read
-      inputs[i][0] = std::nan("");
+      inputs[i].front() = inputs[i].back() = std::nan("");
       EXPECT_TRUE(any_nan(c, run_kernel(c, inputs, 2))) << c.name << " input " << i;
     }
   }
-  EXPECT_EQ(seen.size(), static_cast<size_t>(op_kind_count) - 2) << "all but the collectives";
+  EXPECT_EQ(seen.size(), static_cast<size_t>(op_kind_count) - 3) << "all but the collectives";
 }
 
 // The references of backward ops against central differences of the reference of the forward op:
@@ -94,11 +95,13 @@ TEST(AllKernels, PassNaNOn) {
 struct Gradient {
   OpKind forward, backward;
   std::vector<size_t> inputs;  // of the backward op: what the forward op takes
-  size_t dy;                   // of the backward op: gradient of the forward op's first output
+  size_t dy;                   // of the backward op: gradient of the forward op's last output
+  std::vector<size_t> of = {0, 1, 2};     // the forward op's input that each gradient is for
+  std::vector<size_t> more_outputs = {};  // of the backward op: what the forward op gives before
 };
 
 double weighted_output(const OpCase& forward, const std::vector<Values>& inputs, const Values& dy) {
-  const Values y = reference(forward, inputs)[0];
+  const Values y = reference(forward, inputs)[forward.outputs.size() - 1];
   double sum = 0;
   for (size_t i = 0; i < y.size(); ++i)
     sum += y[i] * dy[i];
@@ -106,14 +109,16 @@ double weighted_output(const OpCase& forward, const std::vector<Values>& inputs,
 }
 
 void check_gradient(const Gradient& g, OpCase backward) {
-  for (Item& item : backward.inputs)
-    item.dtype = DType::f32;
+  if (g.forward == OpKind::router) backward.attributes.routing.choice = Routing::Choice::uniform;
   const auto inputs = random_inputs(backward, 5);
   const auto gradients = reference(backward, inputs);
   OpCase forward = backward;
   forward.kind = g.forward;
   forward.inputs.clear();
-  forward.outputs = {backward.inputs[g.dy]};
+  forward.outputs.clear();
+  for (const size_t i : g.more_outputs)
+    forward.outputs.push_back(backward.inputs[i]);
+  forward.outputs.push_back(backward.inputs[g.dy]);
   std::vector<Values> x;
   for (const size_t i : g.inputs) {
     forward.inputs.push_back(backward.inputs[i]);
@@ -121,12 +126,13 @@ void check_gradient(const Gradient& g, OpCase backward) {
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
     for (size_t j = 0; j < gradients[i].size(); j += 1 + gradients[i].size() / 100) {
-      const double at = x[i][j], h = 1e-4;
-      x[i][j] = at + h;
+      double& moved = x[g.of[i]][j];
+      const double at = moved, h = 1e-4;
+      moved = at + h;
       const double above = weighted_output(forward, x, inputs[g.dy]);
-      x[i][j] = at - h;
+      moved = at - h;
       const double below = weighted_output(forward, x, inputs[g.dy]);
-      x[i][j] = at;
+      moved = at;
       ASSERT_NEAR(gradients[i][j], (above - below) / (2 * h),
                   1e-5 * (1 + std::abs(gradients[i][j])))
           << backward.name << " gradient " << i << " element " << j;
@@ -139,6 +145,9 @@ TEST(References, AreDerivatives) {
       {OpKind::rms_norm, OpKind::rms_norm_backward, {0, 1}, 2},
       {OpKind::attention, OpKind::attention_backward, {0, 1, 2}, 5},
       {OpKind::swiglu, OpKind::swiglu_backward, {0, 1}, 2},
+      {OpKind::combine, OpKind::combine_backward, {1, 2, 3}, 0, {0, 2}},
+      // Experts that do not move with the logits, and these are what the cases hold.
+      {OpKind::router, OpKind::router_backward, {0}, 2, {0}, {1}},
   };
   int checked = 0;
   for (const OpCase& c : op_cases()) {
@@ -151,14 +160,14 @@ TEST(References, AreDerivatives) {
       ++checked;
     }
   }
-  EXPECT_GE(checked, 6);
+  EXPECT_GE(checked, 16);
 }
 
 // A rotation is undone by its backward, and keeps lengths: the transpose of a rotation is its
 // inverse.
 TEST(References, RopeBackwardIsTheInverse) {
   for (OpCase c : op_cases()) {
-    if (c.kind != OpKind::rope) continue;
+    if (c.kind != OpKind::rope || rope_attention_factor(c.attributes.rope) != 1) continue;
     const auto inputs = random_inputs(c, 6);
     OpCase back = c;
     back.kind = OpKind::rope_backward;
@@ -173,8 +182,12 @@ TEST(Rope, FrequenciesAreThoseOfTransformers) {
   std::ifstream file(SPILLWAY_SOURCE_DIR "/tests/golden/rope_llama31.json");
   const auto golden = nlohmann::json::parse(file);
   const auto& scaling = golden["rope_scaling"];
-  const Rope rope{golden["rope_theta"], scaling["factor"], scaling["low_freq_factor"],
-                  scaling["high_freq_factor"], scaling["original_max_position_embeddings"]};
+  const Rope rope{RopeKind::llama3,
+                  golden["rope_theta"],
+                  scaling["factor"],
+                  scaling["low_freq_factor"],
+                  scaling["high_freq_factor"],
+                  scaling["original_max_position_embeddings"]};
   const std::vector<float> frequencies = rope_frequencies(golden["head_dim"], rope);
   ASSERT_EQ(frequencies.size(), golden["inv_freq"].size());
   for (size_t i = 0; i < frequencies.size(); ++i) {
@@ -195,7 +208,7 @@ TEST(OpTable, IsInTheOrderOfOpKindWithUniqueNames) {
   std::set<OpKind> tested;
   for (const OpCase& c : op_cases())
     tested.insert(c.kind);
-  EXPECT_EQ(tested.size(), static_cast<size_t>(op_kind_count) - 2)
+  EXPECT_EQ(tested.size(), static_cast<size_t>(op_kind_count) - 3)
       << "kinds with a kernel in the op-test table";
 }
 
@@ -218,8 +231,9 @@ TEST(OpTable, RefusesOperandsThatDoNotFit) {
     EXPECT_TRUE(refused(broken)) << c.name << " with a longer output";
     broken = c;
     broken.in_place.clear();
-    broken.outputs[0].dtype = DType::i32;
-    EXPECT_TRUE(refused(broken)) << c.name << " with an integer output";
+    const bool integer = c.outputs[0].dtype == DType::i32;
+    broken.outputs[0].dtype = integer ? DType::f32 : DType::i32;
+    EXPECT_TRUE(refused(broken)) << c.name << " with an output of the wrong type";
     broken = c;
     broken.inputs.pop_back();
     broken.in_place.clear();

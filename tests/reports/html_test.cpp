@@ -125,6 +125,42 @@ TEST(Html, BarsAreAsLongAsTheirFiguresFromZero) {
   }
 }
 
+// Three micro batches of one policy, one of another: marks lie where their figures are.
+TEST(Html, TheScatterSetsRateAgainstPeak) {
+  std::vector<Row> rows;
+  const auto row = [&](const char* policy, int batch, double rate, double peak_gib) {
+    nlohmann::json result = testing::empty_result(policy + std::to_string(batch), "simulated");
+    result["status"] = "ok";
+    result["config"] = {{"model", "m"}, {"policy", policy}, {"micro_batch", batch}, {"lhs", "on"}};
+    result["tflops_per_s_per_device"] = rate;
+    result["peak_hbm_bytes"] = peak_gib * 1024 * 1024 * 1024;
+    rows.push_back({result["label"], result, {}});
+  };
+  row("full", 1, 1000, 10);
+  row("full", 2, 1500, 20);
+  row("full", 4, 2000, 40);
+  EXPECT_THAT(scatter_charts({rows[0]}), ::testing::IsEmpty()) << "one micro batch has its group";
+  row("minimal", 1, 1200, 40);
+  rows.push_back({"none", testing::empty_result("none", "simulated"), {}});
+  rows.back().result["status"] = "oom";
+  rows.back().result["config"] = {{"model", "m"}, {"policy", "minimal"}, {"micro_batch", 8}};
+  const std::string html = scatter_charts(rows);
+  EXPECT_EQ(unbalanced(html), "");
+  EXPECT_THAT(html, HasSubstr("1 more without a rate"));
+  EXPECT_THAT(html, HasSubstr("full4: 2000 TFLOPs/s/device at 40.0 GiB"));
+  const std::regex mark("<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\"[^>]*class=\"f-[a-z]+\"><title");
+  std::vector<std::pair<double, double>> at;
+  for (std::sregex_iterator i(html.begin(), html.end(), mark), end; i != end; ++i)
+    at.emplace_back(std::stod((*i)[1]), std::stod((*i)[2]));
+  ASSERT_EQ(at.size(), 4U) << "in order of their peaks";
+  EXPECT_NEAR(at[2].first - at[0].first, 3 * (at[1].first - at[0].first), 0.05);
+  EXPECT_NEAR(at[0].second - at[2].second, 2 * (at[0].second - at[1].second), 0.05);
+  EXPECT_EQ(at[2].first, at[3].first);
+  EXPECT_GT(at[3].second, at[1].second) << "1200 lies below 1500";
+  EXPECT_EQ(widths(html, "f-matmul").size(), 3U) << "a colour a policy";
+  EXPECT_EQ(widths(html, "f-kept").size(), 1U);
+}
+
 TEST(Html, PeakBarsAddUpToThePeak) {
   std::vector<Row> rows{testing::measured_rows()[0]};
   const std::string svg = peak_chart(groups_of(rows)[0]);

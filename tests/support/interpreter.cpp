@@ -55,12 +55,12 @@ bool only_moves_data(OpKind kind) {
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, Stage stage) : program_(program), stage_(stage) {
-  int64_t longest = 0;
+  int64_t layers = 0;  // of all stacks, which one ring may pass through
   for (const Segment& segment : program.segments)
-    longest = std::max(longest, segment.trips);
+    if (segment.pass == Pass::forward) layers += segment.trips;
   for (const Tensor& tensor : program.tensors) {
     const bool keeps_all = stage == Stage::built && tensor.ring;
-    Slices slices(static_cast<size_t>(keeps_all ? longest + 1 : tensor.slices), undefined);
+    Slices slices(static_cast<size_t>(keeps_all ? layers + 1 : tensor.slices), undefined);
     const bool filled = tensor.extent == Extent::persistent && tensor.space == Space::device;
     for (size_t s = 0; filled && s < slices.size(); ++s) {
       slices[s] = mixed(hash_of(tensor.name), s);
@@ -82,15 +82,16 @@ void Interpreter::begin_step() {
 
 void Interpreter::step() {
   begin_step();
-  for (const Segment& segment : program_.segments) {
-    if (segment.pass == Pass::forward) history_.clear();
+  history_.assign(program_.segments.size(), {});
+  for (size_t s = 0; s < program_.segments.size(); ++s) {
+    const Segment& segment = program_.segments[s];
     for (int64_t i = 0; i < segment.trips; ++i) {
       for (size_t id = 0; id < values_.size(); ++id) {
         if (program_.tensors[id].extent == Extent::local) undefine(static_cast<TensorId>(id));
       }
       for (const Op& op : segment.ops)
         execute(segment, op, i);
-      if (stage_ == Stage::built && segment.pass == Pass::forward) history_.push_back(values_);
+      if (stage_ == Stage::built && segment.pass == Pass::forward) history_[s].push_back(values_);
     }
   }
 }
@@ -137,7 +138,8 @@ const Interpreter::Slices& Interpreter::value_of(const Segment& segment, TensorI
   const bool of_forward = stage_ == Stage::built && segment.forward_segment >= 0 &&
                           program_.at(id).extent == Extent::local && now.at(0) == undefined;
   if (!of_forward) return now;
-  return history_.at(static_cast<size_t>(segment.trips - 1 - iteration))
+  return history_.at(static_cast<size_t>(segment.forward_segment))
+      .at(static_cast<size_t>(segment.trips - 1 - iteration))
       .at(static_cast<size_t>(id));
 }
 

@@ -46,8 +46,9 @@ class Interpreter {
 
   const Program& program_;
   Stage stage_;
-  std::vector<Slices> values_;                // per tensor; 0 is undefined
-  std::vector<std::vector<Slices>> history_;  // built: per iteration of the last forward segment
+  std::vector<Slices> values_;  // per tensor; 0 is undefined
+  // Stage::built: all values after each iteration of each forward segment.
+  std::vector<std::vector<std::vector<Slices>>> history_;
 };
 
 }  // namespace spillway

@@ -90,8 +90,8 @@ std::vector<Values> random_inputs(const OpCase& c, uint64_t seed) {
   std::normal_distribution<double> normal;
   std::vector<Values> inputs;
   for (const Item& item : c.inputs) {
-    Values& values = inputs.emplace_back();
-    for (int64_t i = 0; i < elements_of(item.shape); ++i) {
+    Values& values = inputs.emplace_back(item.given);
+    for (int64_t i = 0; item.fill != Item::Fill::given && i < elements_of(item.shape); ++i) {
       const double x = item.fill == Item::Fill::token
                            ? static_cast<double>(random() % static_cast<uint64_t>(item.vocabulary))
                            : normal(random);

@@ -12,11 +12,14 @@
 
 namespace spillway {
 
+using Values = std::vector<double>;
+
 struct Item {
   Shape shape;
   DType dtype = DType::f32;
-  enum class Fill { normal, positive, token } fill = Fill::normal;
+  enum class Fill { normal, positive, token, given } fill = Fill::normal;
   int64_t vocabulary = 0;  // Fill::token
+  Values given = {};       // Fill::given
 };
 
 // Input `from` and output `to` are one buffer.
@@ -38,8 +41,6 @@ inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }  // 
 // One that reads no attributes.
 OpCase op_case(std::string name, OpKind kind, std::vector<Item> inputs, std::vector<Item> outputs,
                std::vector<Shared> in_place = {});
-
-using Values = std::vector<double>;
 
 // The op of a case alone in a Program.
 struct OneOp {

@@ -196,6 +196,7 @@ std::vector<OpCase> op_cases() {
     add_losses(cases, x);
     add_optimizers(cases, x);
   }
+  add_moe_cases(cases);
   return cases;
 }
 

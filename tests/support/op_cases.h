@@ -9,5 +9,7 @@
 namespace spillway {
 
 std::vector<OpCase> op_cases();
+// Appends those of latent attention and mixtures of experts (op_cases_moe.cpp).
+void add_moe_cases(std::vector<OpCase>& cases);
 
 }  // namespace spillway

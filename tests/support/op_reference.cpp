@@ -1,10 +1,9 @@
 // What every op means, in double precision, by the plainest loops: the yardstick of the kernels'
 // tests. Gradients are the formulas' own derivatives (and ops_test compares them with finite
 // differences).
-#include <cmath>
-#include <numbers>
+#include "tests/support/op_reference.h"
 
-#include "tests/support/op_case.h"
+#include <cmath>
 
 namespace spillway {
 namespace {
@@ -17,9 +16,6 @@ struct Grid {
     return values[static_cast<size_t>(r * columns + c)];
   }
 };
-
-double& at(Values& values, int64_t i) { return values[static_cast<size_t>(i)]; }
-double at(const Values& values, int64_t i) { return values[static_cast<size_t>(i)]; }
 
 std::vector<Values> zeros(const OpCase& c) {
   std::vector<Values> out;
@@ -59,7 +55,8 @@ void embed(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& 
 }
 
 void rms_norm(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& out) {
-  const int64_t rows = c.inputs[0].shape[0], width = c.inputs[0].shape[1];
+  const int64_t width = c.inputs[1].shape[0],
+                rows = elements_of(c.inputs[0].shape) / width;  // a group is a row
   const bool backward = c.kind == OpKind::rms_norm_backward;
   for (int64_t t = 0; t < rows; ++t) {
     double squares = 0, along = 0;
@@ -84,26 +81,6 @@ void rms_norm(const OpCase& c, const std::vector<Values>& in, std::vector<Values
   }
 }
 
-// transformers: x cos + rotate_half(x) sin, rotate_half(x) = (-second half, first half); backward
-// is the transpose.
-void rope(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& out) {
-  const Attributes& a = c.attributes;
-  const double direction = c.kind == OpKind::rope_backward ? -1 : 1;
-  for (int64_t t = 0; t < c.inputs[0].shape[0]; ++t) {
-    for (int64_t h = 0; h < a.heads; ++h) {
-      for (int64_t d = 0; d < a.head_dim; ++d) {
-        const int64_t half = a.head_dim / 2, base = (t * a.heads + h) * a.head_dim;
-        const double exponent =
-            2.0 * static_cast<double>(d % half) / static_cast<double>(a.head_dim);
-        const double angle = static_cast<double>(t % a.seq) * std::pow(a.rope.theta, -exponent);
-        const double turned = d < half ? -at(in[0], base + d + half) : at(in[0], base + d - half);
-        at(out[0], base + d) =
-            at(in[0], base + d) * std::cos(angle) + direction * turned * std::sin(angle);
-      }
-    }
-  }
-}
-
 // Calls body(query row, key row, query head, key head) for every visible pair.
 template <class Body>
 void causal_pairs(const Attributes& a, const Body& body) {
@@ -117,32 +94,34 @@ void causal_pairs(const Attributes& a, const Body& body) {
   }
 }
 
-double head_dot(const Attributes& a, const Values& x, int64_t x_base, const Values& y,
-                int64_t y_base) {
+double head_dot(int64_t dim, const Values& x, int64_t x_base, const Values& y, int64_t y_base) {
   double sum = 0;
-  for (int64_t d = 0; d < a.head_dim; ++d)
+  for (int64_t d = 0; d < dim; ++d)
     sum += at(x, x_base + d) * at(y, y_base + d);
   return sum;
 }
 
+int64_t value_dim(const Attributes& a) { return a.value_dim == 0 ? a.head_dim : a.value_dim; }
+double scale_of(const Attributes& a) {
+  return a.scale == 0 ? 1 / std::sqrt(static_cast<double>(a.head_dim)) : a.scale;
+}
+
 void attention(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& out) {
   const Attributes& a = c.attributes;
-  const int64_t q_width = a.heads * a.head_dim, kv_width = a.kv_heads * a.head_dim;
-  const double scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
-  out = {Values(in[0].size(), 0.0), Values(static_cast<size_t>(a.batch * a.seq * a.heads), 0.0)};
+  const int64_t e = value_dim(a), lse_size = a.batch * a.seq * a.heads;
+  out = {Values(static_cast<size_t>(lse_size * e), 0.0),
+         Values(static_cast<size_t>(lse_size), 0.0)};
   const auto score = [&](int64_t i, int64_t j, int64_t h, int64_t kv) {
-    return std::exp(scale * head_dot(a, in[0], i * q_width + h * a.head_dim, in[1],
-                                     j * kv_width + kv * a.head_dim));
+    return std::exp(scale_of(a) * head_dot(a.head_dim, in[0], (i * a.heads + h) * a.head_dim, in[1],
+                                           (j * a.kv_heads + kv) * a.head_dim));
   };
   causal_pairs(a, [&](int64_t i, int64_t j, int64_t h, int64_t kv) {
     at(out[1], i * a.heads + h) += score(i, j, h, kv);
   });
   causal_pairs(a, [&](int64_t i, int64_t j, int64_t h, int64_t kv) {
     const double p = score(i, j, h, kv) / at(out[1], i * a.heads + h);
-    for (int64_t d = 0; d < a.head_dim; ++d) {
-      at(out[0], i * q_width + h * a.head_dim + d) +=
-          p * at(in[2], j * kv_width + kv * a.head_dim + d);
-    }
+    for (int64_t d = 0; d < e; ++d)
+      at(out[0], (i * a.heads + h) * e + d) += p * at(in[2], (j * a.kv_heads + kv) * e + d);
   });
   for (double& sum : out[1])
     sum = std::log(sum);
@@ -151,16 +130,20 @@ void attention(const OpCase& c, const std::vector<Values>& in, std::vector<Value
 void attention_backward(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& out) {
   const Attributes& a = c.attributes;
   const Values &q = in[0], &k = in[1], &v = in[2], &o = in[3], &lse = in[4], &dout = in[5];
-  const double scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
+  const int64_t dim = a.head_dim, e = value_dim(a);
+  const double scale = scale_of(a);
   causal_pairs(a, [&](int64_t i, int64_t j, int64_t h, int64_t kv) {
-    const int64_t qi = (i * a.heads + h) * a.head_dim, kj = (j * a.kv_heads + kv) * a.head_dim;
-    const double p = std::exp(scale * head_dot(a, q, qi, k, kj) - at(lse, i * a.heads + h));
-    const double ds = p * (head_dot(a, dout, qi, v, kj) - head_dot(a, dout, qi, o, qi)) * scale;
-    for (int64_t d = 0; d < a.head_dim; ++d) {
-      at(out[0], qi + d) += ds * at(k, kj + d);
-      at(out[1], kj + d) += ds * at(q, qi + d);
-      at(out[2], kj + d) += p * at(dout, qi + d);
+    const int64_t query = i * a.heads + h, key = j * a.kv_heads + kv;
+    const double p = std::exp(scale * head_dot(dim, q, query * dim, k, key * dim) - at(lse, query));
+    const double ds =
+        p * scale *
+        (head_dot(e, dout, query * e, v, key * e) - head_dot(e, dout, query * e, o, query * e));
+    for (int64_t d = 0; d < dim; ++d) {
+      at(out[0], query * dim + d) += ds * at(k, key * dim + d);
+      at(out[1], key * dim + d) += ds * at(q, query * dim + d);
     }
+    for (int64_t d = 0; d < e; ++d)
+      at(out[2], key * e + d) += p * at(dout, query * e + d);
   });
 }
 
@@ -215,6 +198,8 @@ void adamw(const OpCase& c, const std::vector<Values>& in, std::vector<Values>& 
 
 std::vector<Values> reference(const OpCase& c, const std::vector<Values>& in) {
   std::vector<Values> out = zeros(c);
+  if (rope_reference(c, in, out) || routing_reference(c, in, out) || capacity_reference(c, in, out))
+    return out;
   switch (c.kind) {
     case OpKind::embed:
     case OpKind::embed_backward:
@@ -226,10 +211,6 @@ std::vector<Values> reference(const OpCase& c, const std::vector<Values>& in) {
       break;
     case OpKind::matmul:
       matmul(c, in, out);
-      break;
-    case OpKind::rope:
-    case OpKind::rope_backward:
-      rope(c, in, out);
       break;
     case OpKind::attention:
       attention(c, in, out);

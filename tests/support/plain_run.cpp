@@ -36,16 +36,16 @@ void store_float(std::byte* at, DType dtype, float value) {
 
 PlainRun::PlainRun(const Program& program, int threads)
     : program_(program), pool_(threads), home_(program.tensors.size(), 0) {
-  int64_t longest = 0;
+  int64_t layers = 0;  // of all stacks, which one ring may pass through
   for (size_t s = 0; s < program.segments.size(); ++s) {
-    longest = std::max(longest, program.segments[s].trips);
+    if (program.segments[s].pass == Pass::forward) layers += program.segments[s].trips;
     for (const Op& op : program.segments[s].ops)
       for (const Operand& output : op.outputs)
         home_[static_cast<size_t>(output.tensor)] = static_cast<int>(s);
   }
   for (size_t id = 0; id < program.tensors.size(); ++id) {
     const Tensor& tensor = program.tensors[id];
-    int64_t slices = tensor.ring ? longest + 1 : tensor.slices;
+    int64_t slices = tensor.ring ? layers + 1 : tensor.slices;
     if (tensor.extent == Extent::local)
       slices = program.segments[static_cast<size_t>(home_[id])].trips;
     data_.emplace_back(static_cast<size_t>(slices * tensor.slice_bytes()), std::byte{0xff});
@@ -103,6 +103,15 @@ std::vector<float> PlainRun::read(const std::string& name) const {
   std::vector<float> values(bytes.size() / static_cast<size_t>(bytes_of(dtype)));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = as_float(bytes.data() + i * static_cast<size_t>(bytes_of(dtype)), dtype);
+  return values;
+}
+
+std::vector<int32_t> PlainRun::read_integers(const std::string& name) const {
+  const TensorId id = find(name);
+  check(id != no_tensor && program_.at(id).dtype == DType::i32, "no integers ", name);
+  const std::vector<std::byte>& bytes = data_[static_cast<size_t>(id)];
+  std::vector<int32_t> values(bytes.size() / sizeof(int32_t));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 

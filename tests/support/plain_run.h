@@ -18,8 +18,9 @@ class PlainRun {
   explicit PlainRun(const Program& program, int threads = 2);
 
   void step();
-  // f32 or bf16 tensors as floats, all slices; i32 tensors by set_tokens().
+  // All slices (of a local tensor: all iterations); f32 or bf16 as floats, i32 as they are.
   std::vector<float> read(const std::string& name) const;
+  std::vector<int32_t> read_integers(const std::string& name) const;
   void write(const std::string& name, const std::vector<float>& values);
   void set_tokens(const std::string& name, const std::vector<int32_t>& tokens);
   float loss() const;

@@ -1,4 +1,5 @@
 // The command line: runs, sweeps and reports, through the program itself.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -16,8 +17,6 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-using Words = std::vector<std::string>;
 
 // What the documentation promises of `run --json`.
 const Words& promised_fields() {
@@ -80,11 +79,6 @@ json run(const Words& options, const std::set<std::string>& nulls,
 }
 
 const Words two_steps = {"--steps", "3", "--warmup", "1"};
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 const std::set<std::string> cpu_nulls = {"reason", "fitted", "link_bytes_per_second"};
 const std::set<std::string> sim_nulls = {"reason", "fitted", "link_bytes_per_second", "loss",
@@ -171,6 +165,18 @@ TEST(CliRun, CapacityDecidesBeforeAnythingRuns) {
       run(with(two_steps, {"--policy", "qkv_proj_offloaded", "--host", "1KiB"}), oom_nulls);
   EXPECT_EQ(host["status"], "host_oom");
   EXPECT_THAT(host["reason"].get<std::string>(), HasSubstr("1024"));
+}
+
+// 128 rows of 4 layers in 2 bytes: Q is 64 wide, K and V 32.
+TEST(CliRun, WhatFillsTheHostIsNamed) {
+  const std::string reason = run(
+      with(two_steps, {"--policy", "qkv_proj_offloaded", "--host", "1KiB"}), oom_nulls)["reason"];
+  const size_t list = reason.find("largest there: ");
+  ASSERT_NE(list, std::string::npos) << reason;
+  EXPECT_THAT(reason, HasSubstr(" 65536, "));
+  EXPECT_THAT(reason, testing::EndsWith(" 32768"));
+  EXPECT_EQ(std::count(reason.begin() + static_cast<std::ptrdiff_t>(list), reason.end(), ','), 2)
+      << "Q, K and V, nothing of the device: " << reason;
 }
 
 TEST(CliRun, Simulated) {
@@ -291,6 +297,19 @@ TEST(CliSweep, RefusesTheResultsOfAnotherSweep) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("small"));
   EXPECT_THAT(result.out, IsEmpty());
+}
+
+TEST(CliSweep, RefusesPlacesThatAreNone) {
+  const ScratchDir scratch;
+  const std::string file = scratch.file("s.json", small_sweep);
+  const Finished nowhere = spillway_cli({"sweep", file, "--out", ""});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.err, testing::AllOf(HasSubstr("--out"), HasSubstr("empty")));
+  json sweep = json::parse(small_sweep);
+  sweep["name"] = "../outside";
+  const Finished outside = spillway_cli({"sweep", scratch.file("o.json", sweep.dump())});
+  EXPECT_EQ(outside.exit_code, 2);
+  EXPECT_THAT(outside.err, testing::AllOf(HasSubstr("o.json"), HasSubstr("name")));
 }
 
 TEST(CliReport, EveryFormatToStdoutAndToAFile) {

@@ -19,17 +19,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-using Words = std::vector<std::string>;
-
-void expect_refused(const Words& arguments, const Words& mentions) {
-  SCOPED_TRACE(testing::PrintToString(arguments));
-  const Finished result = spillway_cli(arguments);
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.out, IsEmpty());
-  for (const std::string& word : mentions)
-    EXPECT_THAT(result.err, HasSubstr(word));
-}
-
 void expect_run_refused(const Words& options, const Words& mentions) {
   Words arguments = {"run", "--model", "llama-tiny", "--json", "-"};
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -37,7 +26,7 @@ void expect_run_refused(const Words& options, const Words& mentions) {
 }
 
 TEST(CliHelp, EverySubcommandHasAnExample) {
-  for (const char* command : {"list", "describe", "run", "sweep", "report"}) {
+  for (const char* command : {"list", "describe", "run", "capacity", "sweep", "report"}) {
     SCOPED_TRACE(command);
     const Finished result = spillway_cli({command, "--help"});
     EXPECT_EQ(result.exit_code, 0);
@@ -99,6 +88,11 @@ TEST(CliUsage, OptionsThatContradictEachOther) {
   expect_run_refused({"--devices", "2"}, {"--devices", "2", "sim"});
   expect_run_refused({"--precision", "nvfp4"}, {"--precision", "nvfp4", "bf16"});
   expect_run_refused({"--link", "match:gb200-nvl72"}, {"--link", "llama-tiny", "proxy"});
+  expect_run_refused({"--moe", "capacity"}, {"--moe", "capacity", "llama-tiny", "dense"});
+  expect_run_refused({"--routing", "zipf:1.2"}, {"--routing", "zipf:1.2", "dense"});
+  expect_run_refused({"--ragged-buffer-factor", "2"}, {"--ragged-buffer-factor", "2", "dense"});
+  expect_run_refused({"--executor", "sim", "--devices", "8", "--expert-parallel", "4"},
+                     {"--expert-parallel", "4", "dense"});
 }
 
 TEST(CliUsage, UnknownPoliciesListThoseThatExist) {
@@ -159,7 +153,7 @@ std::vector<json> cases(const std::string& outcome) {
 
 TEST(CliCases, BadConfigsAreRefusedByFileAndKey) {
   const std::vector<json> bad = cases("error");
-  EXPECT_EQ(bad.size(), 6U);
+  EXPECT_EQ(bad.size(), 7U);
   for (const json& entry : bad) {
     const std::string file = case_file(entry["file"]);
     Words mentions = entry["must_mention"];
@@ -173,7 +167,7 @@ TEST(CliCases, BadConfigsAreRefusedByFileAndKey) {
 
 TEST(CliCases, DescribeToTheLastDigit) {
   const std::vector<json> good = cases("ok");
-  EXPECT_EQ(good.size(), 4U);
+  EXPECT_EQ(good.size(), 8U);
   for (const json& entry : good) {
     SCOPED_TRACE(entry["file"]);
     const Finished result =
@@ -235,6 +229,18 @@ TEST(CliDescribe, HasEveryFieldAndTheActivations) {
   EXPECT_THAT(names,
               testing::IsSupersetOf({"decoder_layer_input", "query_proj", "key_proj", "value_proj",
                                      "context", "out_proj", "mlpwi_0", "mlpwi_1", "mlpwo"}));
+}
+
+TEST(CliDescribe, MtpLayersHaveALineOfTheirOwn) {
+  const Finished result = spillway_cli({"describe", "--model", "deepseek-v3"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("671026419200 parameters (37552297472 active)"));
+  EXPECT_THAT(result.out, HasSubstr("\nnot counted: 1 MTP layers of 11610068224 parameters"));
+  const json dense = spillway_cli({"describe", "--model", "llama-tiny", "--json"}).json();
+  for (const char* key : {"mtp_unique", "total_with_mtp_stored", "moe_up_bytes_per_layer",
+                          "mla_latent_bytes_per_layer"})
+    EXPECT_TRUE(dense.at(key).is_null()) << key;
+  EXPECT_THAT(spillway_cli({"describe", "--model", "llama-tiny"}).out, Not(HasSubstr("MTP")));
 }
 
 TEST(CliDescribe, TheProgramIsPrinted) {

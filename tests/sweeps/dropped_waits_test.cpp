@@ -176,10 +176,7 @@ void expect_noticed(const std::string& policy, size_t at_least) {
   EXPECT_GE(10 * all.noticed, 8 * all.waits);
 }
 
-// What a missing wait changes depends on who is faster, so this runs where a person reads the
-// figure.
-bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
-
+// What a missing wait changes depends on who is faster.
 // Queries, keys and values: several copies in a row on a lane.
 TEST(DroppedWaits, OfQkvOffloadShowInValues) {
   if (!timed_tests()) GTEST_SKIP() << "depends on timing: scripts/acceptance.sh 2 --only race";

@@ -13,7 +13,7 @@
 #include "offload/scheduler.h"
 #include "tests/support/golden.h"
 #include "tests/sweeps/support_runs.h"
-#include "workloads/llama.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 namespace {
@@ -38,7 +38,7 @@ Run run_of(const Golden& golden, const std::string& name, Precision precision,
   options.micro_batch = golden.batch();
   options.seq = golden.seq();
   options.precision = precision;
-  const Program built = build_llama(parse_config(golden.config_text(), name), options);
+  const Program built = build_program(parse_config(golden.config_text(), name), options);
   PipelineOptions rotation;
   rotation.host_copies = variant.pipeline;
   rotation.rotation_copies = variant.rotation_copies;

@@ -10,6 +10,7 @@
 
 #include "harness/error.h"
 #include "tests/sweeps/support_cli.h"
+#include "tests/sweeps/support_runs.h"
 
 namespace spillway {
 namespace {
@@ -125,6 +126,7 @@ std::vector<double> measured_layer_seconds(const std::string& model, const Setti
 // link = proxy bytes / (ratio x proxy layer time), ratio = bytes / rate / layer time; times are
 // measured, so the answer is known to their spread, and three times that either way.
 TEST(LinkTest, MatchesTheRatioOfTheFullSizePoint) {
+  if (!timed_tests()) GTEST_SKIP() << "depends on timing: scripts/acceptance.sh 2 --only link";
   const ScratchDir scratch;
   const std::string model = scratch.file("proxy.json", proxy);
   const Settings settings = shared_arenas();

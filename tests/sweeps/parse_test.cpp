@@ -51,6 +51,18 @@ TEST(Parse, WholeNumbersUpToTheLargest) {
   EXPECT_EQ(parse_non_negative("--option", "0"), 0);
 }
 
+TEST(Parse, TheUpperLimitIsSaidWhereItIsMissed) {
+  expect_refused(parse_positive, {"9223372036854775808"},
+                 "at least 1 and at most 9223372036854775807");
+  expect_refused(parse_non_negative, {"99999999999999999999"}, "at most 9223372036854775807");
+  const auto up_to_8 = [](const std::string& option, const std::string& text) {
+    return parse_count(option, text, 8);
+  };
+  expect_refused(up_to_8, {"9", "9223372036854775807", "9223372036854775808"}, "at most 8");
+  expect_refused(up_to_8, {"0", "-1", "x"}, "at least 1");
+  EXPECT_EQ(up_to_8("--option", "8"), 8);
+}
+
 TEST(Parse, RealsArePositiveAndFinite) {
   expect_refused(parse_positive_real, {"", "0", "-0.5", "nan", "inf", "1e999", "1.5x", " 1", "1,5"},
                  "greater than 0");

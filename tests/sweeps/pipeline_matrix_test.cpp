@@ -9,8 +9,8 @@
 #include "offload/policy.h"
 #include "tests/support/interpreter.h"
 #include "tests/sweeps/support_schedules.h"
-#include "workloads/llama.h"
 #include "workloads/shard.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 namespace {
@@ -48,7 +48,7 @@ Program llama(int64_t devices) {
   WorkloadOptions options;
   options.micro_batch = 1;
   options.seq = 8;
-  return shard(build_llama(config, options), devices);
+  return shard(build_program(config, options), devices);
 }
 
 void expect_sound(const Program& built, const ScheduleVariant& variant,

@@ -13,7 +13,7 @@ namespace spillway {
 namespace {
 
 // Shapes whose tensors are no multiples of each other: 3 x 40 rows.
-constexpr int64_t micro_batch = 3, seq = 40;
+constexpr int64_t odd_micro_batch = 3, odd_seq = 40;
 
 const std::vector<RunVariant>& plan_variants() {
   static const std::vector<RunVariant> list =
@@ -31,7 +31,7 @@ TEST(PlanTruth, AStepChangesBytesUpToThePeakAndNoneBehindIt) {
   const auto memory = std::make_shared<CpuMemory>();
   for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
-    const Prepared prepared = prepare(tiny_point(variant, micro_batch, seq), {});
+    const Prepared prepared = prepare(tiny_point(variant, odd_micro_batch, odd_seq), {});
     CpuExecutor executor(prepared.schedule, prepared.plan, {.threads = 1}, memory);
     for (int step = 0; step < 2; ++step) {
       executor.fill_arena(pattern);
@@ -46,7 +46,7 @@ TEST(PlanTruth, AStepChangesBytesUpToThePeakAndNoneBehindIt) {
 TEST(PlanTruth, EveryTensorIsInsideItsArena) {
   for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
-    const Prepared prepared = prepare(tiny_point(variant, micro_batch, seq), {});
+    const Prepared prepared = prepare(tiny_point(variant, odd_micro_batch, odd_seq), {});
     const Plan& plan = prepared.plan;
     const std::vector<Tensor>& tensors = prepared.schedule.program.tensors;
     int64_t host_bytes = 0;
@@ -69,7 +69,7 @@ TEST(PlanTruth, NoByteOutsideALiveTensorChanges) {
   const auto memory = std::make_shared<CpuMemory>();
   for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
-    Point point = tiny_point(variant, micro_batch, seq);
+    Point point = tiny_point(variant, odd_micro_batch, odd_seq);
     const Outcome plain = run_cpu(prepare(point, {}), memory, 2, 0);
     point.poison = true;
     const Outcome poisoned = run_cpu(prepare(point, {}), memory, 2, 0);
@@ -84,7 +84,7 @@ TEST(PlanTruth, ExactlyThePeakIsEnoughAndOneUnitLessIsNot) {
   const auto memory = std::make_shared<CpuMemory>();
   for (const RunVariant& variant : plan_variants()) {
     SCOPED_TRACE(label(variant));
-    Point point = tiny_point(variant, micro_batch, seq);
+    Point point = tiny_point(variant, odd_micro_batch, odd_seq);
     Prepared enough, next = prepare(point, {});
     for (int plans = 0; plans < 10 && next.status == Status::ok; ++plans) {
       point.hbm_bytes = next.plan.device_bytes;

@@ -21,7 +21,7 @@ using testing::HasSubstr;
 const std::map<std::string, json>& other_values() {
   static const std::map<std::string, json> values = {
       {"model", "llama3.1-8b"},
-      {"executor", "sim"},
+      {"executor", "cuda"},
       {"machine", "cpu-2core"},
       {"devices", 128},
       {"micro_batch", 2},
@@ -36,6 +36,11 @@ const std::map<std::string, json>& other_values() {
       {"precision", "nvfp4"},
       {"projection_precision", "fp8"},
       {"state_bytes", "2,4,2,4"},
+      {"moe", "capacity"},
+      {"capacity_factor", 1.25},
+      {"routing", "zipf:1.2"},
+      {"expert_parallel", 8},
+      {"ragged_buffer_factor", 1.5},
       {"steps", 20},
       {"warmup", 0},
       {"hbm", "6GiB"},
@@ -93,7 +98,7 @@ TEST(Point, ValuesArriveInTheirUnits) {
   Point point;
   for (const auto& [name, value] : other_values())
     set_field(point, name, value, "test");
-  EXPECT_EQ(point.executor, ExecutorKind::sim);
+  EXPECT_EQ(point.executor, ExecutorKind::cuda);
   EXPECT_EQ(point.devices, 128);
   EXPECT_EQ(point.micro_batch, 2);
   EXPECT_EQ(point.seq, 8192);
@@ -103,6 +108,7 @@ TEST(Point, ValuesArriveInTheirUnits) {
   EXPECT_EQ(point.precision, Precision::nvfp4);
   EXPECT_EQ(point.projection_precision, Precision::fp8);
   EXPECT_EQ(point.state_bytes, (StateBytes{2, 4, 2, 4}));
+  EXPECT_EQ(point.moe, (MoeOptions{true, 1.25, {RoutingChoice::Kind::zipf, 1.2}, 8, 1.5}));
   EXPECT_EQ(point.hbm_bytes, 6442450944);
   EXPECT_EQ(point.host_bytes, 1000);
   EXPECT_EQ(point.slow_copy, 2.5);
@@ -116,6 +122,12 @@ TEST(Point, DefaultsAreThoseOfTheCommandLine) {
   EXPECT_FALSE(point.pipeline || point.pipeline_collectives || point.rotation_copies);
   EXPECT_EQ(point.precision, Precision::bf16);
   EXPECT_EQ(point.state_bytes, (StateBytes{4, 4, 4, 4}));
+  for (const char* key : {"moe", "capacity_factor", "routing", "expert_parallel"})
+    EXPECT_FALSE(to_json(point).contains(key)) << "said where it differs only";
+  EXPECT_FALSE(point.moe.capacity_path);
+  EXPECT_EQ(point.moe.capacity_factor, 1);
+  EXPECT_EQ(point.moe.routing.kind, RoutingChoice::Kind::model);
+  EXPECT_EQ(point.moe.expert_parallel, 1);
   EXPECT_EQ(point.steps, 10);
   EXPECT_EQ(point.warmup, 3);
   EXPECT_EQ(point.devices, 1);
@@ -137,6 +149,8 @@ const std::vector<BadValue>& bad_values() {
       {"seq", -4096, "at least 1"},
       {"seq", nullptr, "a text, a number or true/false"},
       {"layers", 0, "at least 1"},
+      {"layers", 100001, "at most 100000"},
+      {"devices", 1000001, "at most 1000000"},
       {"layers", json::array({1}), "a text, a number or true/false"},
       {"policy", "fulll", "qkv_proj_offloaded"},
       {"policy", "query_proj=disk", "device, offload or remat"},
@@ -155,16 +169,26 @@ const std::vector<BadValue>& bad_values() {
       {"state_bytes", "4,4,4,8", "each 2 or 4"},
       {"state_bytes", "4, 4,4,4", "four numbers"},
       {"state_bytes", "", "four numbers"},
+      {"moe", "sparse", "dropless or capacity"},
+      {"capacity_factor", 0, "greater than 0"},
+      {"capacity_factor", "1.25x", "greater than 0"},
+      {"routing", "zipf", "zipf:S"},
+      {"routing", "zipf:", "zipf:S"},
+      {"routing", "zipf:-1", "zipf:S"},
+      {"routing", "random", "uniform"},
+      {"expert_parallel", 0, "at least 1"},
+      {"ragged_buffer_factor", "inf", "greater than 0"},
       {"steps", 0, "at least 1"},
       {"warmup", -1, "at least 0"},
       {"hbm", "8GB", "GiB"},
       {"hbm", 0, "positive"},
       {"host", "-1GiB", "positive"},
-      {"link", "fast", "greater than 0"},
+      {"link", "fast", "match:MACHINE[/K]"},
       {"link", 0, "greater than 0"},
       {"link", "match:", "match:MACHINE"},
-      {"slow_copy", 0, "greater than 0"},
-      {"slow_copy", "inf", "greater than 0"},
+      {"slow_copy", 0, "a number of at least 1"},
+      {"slow_copy", 0.5, "a number of at least 1"},
+      {"slow_copy", "inf", "a number of at least 1"},
       {"poison", "nan", "on or off"},
       {"seed", -1, "at least 0"},
       {"seed", "0x10", "at least 0"},
@@ -223,6 +247,29 @@ TEST(Point, WarmupMustBeLessThanSteps) {
     }
   }
   EXPECT_THROW(point_from_json({{"steps", 3}}, "test"), InputError) << "no model";
+}
+
+TEST(Point, OptionsOfExpertsFitEachOther) {
+  const auto given = [](json options) {
+    options["model"] = "llama-tiny";
+    return point_from_json(options, "test");
+  };
+  EXPECT_NO_THROW(given({{"moe", "capacity"}, {"capacity_factor", 1.25}}));
+  EXPECT_NO_THROW(given({{"devices", 12}, {"expert_parallel", 4}}));
+  try {
+    given({{"capacity_factor", 1.25}});
+    ADD_FAILURE() << "accepted without --moe capacity";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--capacity-factor: found 1.25"));
+    EXPECT_THAT(error.what(), HasSubstr("--moe capacity"));
+  }
+  try {
+    given({{"devices", 12}, {"expert_parallel", 8}});
+    ADD_FAILURE() << "accepted 8 of 12";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--expert-parallel: found 8"));
+    EXPECT_THAT(error.what(), HasSubstr("--devices 12"));
+  }
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include "harness/race.h"
 #include "tests/support/brute_force.h"
 #include "tests/sweeps/support_schedules.h"
-#include "workloads/llama.h"
 #include "workloads/shard.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 namespace {
@@ -38,12 +38,12 @@ Schedule schedule_of_llama(const ModelConfig& config, int64_t micro_batch, int64
   WorkloadOptions options;
   options.micro_batch = micro_batch;
   options.seq = seq;
-  return schedule_of(shard(build_llama(config, options), variant.devices), variant);
+  return schedule_of(shard(build_program(config, options), variant.devices), variant);
 }
 
 Schedule tiny_schedule(const ScheduleVariant& variant, int64_t layers) {
   ModelConfig config = load_model("llama-tiny");
-  config.layers = layers;
+  set_layers(config, layers);
   return schedule_of_llama(config, 1, 8, variant);
 }
 

@@ -218,6 +218,19 @@ TEST(StoreTest, RefusesALineItDidNotWriteNamingFileAndNumber) {
   }
 }
 
+TEST(StoreTest, RefusesASecondResultOfOneKey) {
+  const ScratchDir scratch;
+  fill(scratch.path());
+  const std::string path = scratch.path() + "/results.jsonl";
+  const std::string whole = read_file(path), twice = whole + whole.substr(0, whole.find('\n') + 1);
+  write(path, twice);
+  EXPECT_THAT(refusal(scratch.path()),
+              AllOf(HasSubstr(path + ":3:"), HasSubstr("second result"), HasSubstr("\"a\"")));
+  EXPECT_EQ(read_file(path), twice) << "a file it refuses must stay as it is";
+  write(path, whole);
+  EXPECT_EQ(refusal(scratch.path()), "");
+}
+
 TEST(StoreTest, RefusesAFileInPlaceOfADirectory) {
   const ScratchDir scratch;
   const std::string path = scratch.file("taken", "text\n");

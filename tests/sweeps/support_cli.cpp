@@ -34,8 +34,16 @@ void redirect(int descriptor, const std::string& path) {
 
 }  // namespace
 
-Finished spillway_cli(const std::vector<std::string>& arguments) {
-  const ScratchDir output, work;
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+namespace {
+
+// The program with these files as its stdout and stderr; its exit code.
+int run_into(const std::string& out, const std::string& err, const Words& arguments) {
+  const ScratchDir work;
   std::vector<std::string> words = command_line(arguments);
   std::vector<char*> argv;
   for (std::string& word : words)
@@ -43,15 +51,39 @@ Finished spillway_cli(const std::vector<std::string>& arguments) {
   argv.push_back(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    redirect(STDOUT_FILENO, output.path() + "/out");
-    redirect(STDERR_FILENO, output.path() + "/err");
+    redirect(STDOUT_FILENO, out);
+    redirect(STDERR_FILENO, err);
     if (::chdir(work.path().c_str()) == 0) ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(output.path() + "/out"),
-          read_file(output.path() + "/err")};
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+Finished spillway_cli(const Words& arguments) {
+  const ScratchDir output;
+  const std::string out = output.path() + "/out", err = output.path() + "/err";
+  const int exit_code = run_into(out, err, arguments);
+  return {exit_code, read_file(out), read_file(err)};
+}
+
+void expect_refused(const Words& arguments, const Words& mentions) {
+  SCOPED_TRACE(testing::PrintToString(arguments));
+  const Finished result = spillway_cli(arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.out, testing::IsEmpty());
+  for (const std::string& word : mentions)
+    EXPECT_THAT(result.err, testing::HasSubstr(word));
+}
+
+Finished spillway_cli_full_disk(const Words& arguments) {
+  const ScratchDir output;
+  const std::string err = output.path() + "/err";
+  const int exit_code = run_into("/dev/full", err, arguments);
+  return {exit_code, "", read_file(err)};
 }
 
 nlohmann::json Finished::json() const {

@@ -16,8 +16,19 @@ struct Finished {
   nlohmann::json json() const;
 };
 
+using Words = std::vector<std::string>;
+
+// `words`, then `more`.
+Words with(Words words, const Words& more);
+
 // Waits for `spillway arguments...`. Its working directory is an empty one that is removed again.
-Finished spillway_cli(const std::vector<std::string>& arguments);
+Finished spillway_cli(const Words& arguments);
+
+// The same where nothing can be written to stdout.
+Finished spillway_cli_full_disk(const Words& arguments);
+
+// Exit code 2, nothing on stdout, and every word of `mentions` on stderr.
+void expect_refused(const Words& arguments, const Words& mentions);
 
 // A directory that lives as long as this.
 class ScratchDir {

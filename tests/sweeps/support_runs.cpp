@@ -1,6 +1,10 @@
 #include "tests/sweeps/support_runs.h"
 
+#include <cstdlib>
+
 namespace spillway {
+
+bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
 
 std::string label(const RunVariant& variant) {
   return variant.policy + (variant.lhs ? ", LHS on" : ", LHS off") +

@@ -8,6 +8,10 @@
 
 namespace spillway {
 
+// Whether tests that depend on timing run (SPILLWAY_TIMED_TESTS is set): they do where a person
+// reads their figures, in scripts/acceptance.sh.
+bool timed_tests();
+
 struct RunVariant {
   std::string policy;
   bool lhs = true, pipeline = false, rotation_copies = false;

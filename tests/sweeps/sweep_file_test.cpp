@@ -102,6 +102,13 @@ const std::vector<BadFile>& bad_files() {
       {"unknown key", R"({"stpes": 3})", {"stpes", "unknown key", "steps_per_visit"}},
       {"no name", R"({"name": null})", {"name"}},
       {"name no text", R"({"name": 3})", {"name", "3"}},
+      {"name with a slash", R"({"name": "../x"})", {"name", "../x", "plain file name"}},
+      {"absolute name", R"({"name": "/x"})", {"name", "/x", "plain file name"}},
+      {"name of two parts", R"({"name": "a/b"})", {"name", "a/b", "plain file name"}},
+      {"name with a backslash", R"({"name": "a\\b"})", {"name", "plain file name"}},
+      {"name with a line end", R"({"name": "a\nb"})", {"name", "a\\nb", "plain file name"}},
+      {"name of the directory above", R"({"name": ".."})", {"name", "\"..\"", "plain file name"}},
+      {"name of the directory itself", R"({"name": "."})", {"name", "\".\"", "plain file name"}},
       {"empty title", R"({"title": ""})", {"title"}},
       {"no points", R"({"points": null})", {"points"}},
       {"empty points", R"({"points": []})", {"points", "at least one"}},
@@ -132,7 +139,9 @@ const std::vector<BadFile>& bad_files() {
       {"no model", R"({"defaults": {"model": null}})", {"model"}},
       {"axis unknown", R"({"axes": {"sequence": [1]}})", {"axes", "sequence"}},
       {"axis no list", R"({"axes": {"seq": 8}})", {"axes.seq", "8", "array"}},
-      {"axis empty", R"({"axes": {"seq": []}})", {"axes.seq", "at least one"}},
+      {"axis empty",
+       R"({"axes": {"seq": []}})",
+       {"axes.seq", "found an empty array", "at least one"}},
       {"axis bad value", R"({"axes": {"seq": [0]}})", {"axes", "seq", "0"}},
       {"axis that changes nothing", R"({"axes": {"seq": [8, 8]}})", {"twice"}},
       {"axes no object", R"({"axes": [["seq", 8]]})", {"axes", "object"}},
@@ -177,6 +186,36 @@ TEST(SweepFile, BadFilesAreRefusedByFileAndKey) {
         EXPECT_THAT(error.what(), HasSubstr(word));
     }
   }
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    parse_sweep(text, "file.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SweepFile, ADocumentThatIsNoObjectIsRefusedAsThat) {
+  EXPECT_EQ(refusal_of("[]"), "file.json: the document: found an array, expected an object");
+  EXPECT_EQ(refusal_of("7"), "file.json: the document: found 7, expected an object");
+}
+
+TEST(SweepFile, AxesOfTooManyPointsAreRefusedBeforeTheyAreMultiplied) {
+  json file = good(), values = json::array();
+  for (int i = 1; i <= 1000; ++i)
+    values.push_back(i);
+  file["axes"] = {{"seq", values}, {"seed", values}};
+  EXPECT_EQ(refusal_of(file.dump()),
+            "file.json: axes: found 2000000 points, expected at most 100000");
+  for (const char* field : {"layers", "micro_batch", "devices", "steps", "hbm", "host"})
+    file["axes"][field] = values;
+  EXPECT_EQ(refusal_of(file.dump()),
+            "file.json: axes: found more than 9223372036854775807 points, expected at most 100000");
+  values.erase(values.begin() + 50, values.end());
+  file["axes"] = {{"seq", values}, {"seed", values}};
+  EXPECT_EQ(parsed_file(file).points.size(), 5000U);
 }
 
 TEST(SweepFile, MalformedJsonIsRefusedByLineAndColumn) {

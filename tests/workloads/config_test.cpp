@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include "harness/error.h"
+#include "tests/workloads/support_config.h"
 
 namespace spillway {
 namespace {
@@ -18,19 +19,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
-
-std::string case_path(const std::string& file) {
-  return std::string(SPILLWAY_SOURCE_DIR) + "/tests/workloads/cases/" + file;
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // A small complete config with `members` added; an earlier key of the same name is replaced.
 std::string config_with(const std::string& members) {
@@ -56,7 +44,7 @@ TEST(Config, ReadsEverySize) {
   EXPECT_EQ(config.kv_heads, 8);
   EXPECT_EQ(config.head_dim, 128);
   EXPECT_EQ(config.rms_norm_eps, 1e-5);
-  EXPECT_EQ(config.rope, (Rope{500000, 8, 1, 4, 8192}));
+  EXPECT_EQ(config.rope, (Rope{RopeKind::llama3, 500000, 8, 1, 4, 8192}));
   EXPECT_FALSE(config.tie_word_embeddings);
   EXPECT_THAT(config.warnings, IsEmpty());
 }
@@ -106,6 +94,12 @@ TEST(Config, NestedDuplicatesCarryTheirPath) {
                           AllOf(HasSubstr("a.b"), HasSubstr("first 1"), HasSubstr("an object"))));
 }
 
+TEST(Config, LayersAreLimited) {
+  EXPECT_THAT(error_with("\"num_hidden_layers\": 100001"),
+              AllOf(HasSubstr("c.json: num_hidden_layers: found 100001"), HasSubstr("100000")));
+  EXPECT_EQ(parse_with("\"num_hidden_layers\": 100000").layers, 100000);
+}
+
 TEST(Config, SizesAreIntegersInRange) {
   for (const char* bad : {"0", "-1", "64.0", "1e3", "true", "[]", "\"64\"", "18446744073709551615",
                           "99999999999999999999", "1099511627777"})
@@ -142,22 +136,46 @@ TEST(Config, HeadsMustFit) {
 TEST(Config, RopeScaling) {
   const std::string four = R"("factor": 32, "low_freq_factor": 1, "high_freq_factor": 4)";
   const std::string complete = four + R"(, "original_max_position_embeddings": 4096)";
-  const Rope wanted{10000, 32, 1, 4, 4096};
+  const Rope wanted{RopeKind::llama3, 10000, 32, 1, 4, 4096};
   EXPECT_EQ(parse_with(R"("rope_scaling": {"rope_type": "llama3", )" + complete + "}").rope,
             wanted);
   EXPECT_EQ(parse_with(R"("rope_scaling": {"type": "llama3", )" + complete + "}").rope, wanted);
   EXPECT_EQ(
       parse_with(R"("rope_parameters": {"rope_theta": 7, "rope_type": "llama3", )" + complete + "}")
           .rope,
-      (Rope{7, 32, 1, 4, 4096}));
-  EXPECT_EQ(parse_with(R"("rope_scaling": null, "rope_theta": 5e5)").rope, (Rope{500000}));
+      (Rope{RopeKind::llama3, 7, 32, 1, 4, 4096}));
+  EXPECT_EQ(parse_with(R"("rope_scaling": null, "rope_theta": 5e5)").rope, (Rope{.theta = 500000}));
   EXPECT_EQ(parse_with(R"("rope_scaling": {"rope_type": "default"})").rope, Rope{});
   EXPECT_THAT(error_with(R"("rope_scaling": {"rope_type": "llama3", )" + four + "}"),
               HasSubstr("rope_scaling.original_max_position_embeddings: found nothing"));
-  for (const char* other : {"linear", "dynamic", "yarn", "longrope"})
+  for (const char* other : {"dynamic", "longrope", "mrope"})
     EXPECT_THAT(
         error_with(std::string(R"("rope_scaling": {"type": ")") + other + R"(", "factor": 2})"),
         AllOf(HasSubstr("rope_scaling.type: found"), HasSubstr(other), HasSubstr("llama3")));
+  EXPECT_EQ(parse_with(R"("rope_scaling": {"type": "linear", "factor": 4})").rope,
+            (Rope{.kind = RopeKind::linear, .factor = 4}));
+  EXPECT_EQ(parse_with(R"("max_position_embeddings": 32768, "rope_theta": 1e6, "rope_scaling":
+                          {"type": "yarn", "factor": 4, "attention_factor": 1.5, "truncate": false,
+                           "beta_fast": 16})")
+                .rope,
+            (Rope{.kind = RopeKind::yarn,
+                  .theta = 1e6,
+                  .factor = 4,
+                  .original_max_position = 32768,
+                  .beta_fast = 16,
+                  .attention_factor = 1.5,
+                  .truncate = false}));
+  EXPECT_THAT(error_with(R"("rope_scaling": {"type": "yarn", "factor": 4})"),
+              HasSubstr("max_position_embeddings: found nothing"));
+  EXPECT_THAT(error_with(R"("rope_scaling": {"factor": 4})"), HasSubstr("rope_scaling.rope_type"));
+  EXPECT_THAT(error_with(R"("rope_scaling": {"type": "linear", "rope_type": "yarn", "factor": 4})"),
+              HasSubstr("rope_scaling.type: found \"linear\""));
+  EXPECT_THAT(error_with(R"("rope_scaling": {"type": "default", "mrope_section": [16, 24]})"),
+              HasSubstr("rope_scaling.mrope_section"));
+  EXPECT_THAT(error_with(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})"),
+              HasSubstr("rope_parameters.full_attention"));
+  EXPECT_THAT(error_with(R"("rope_theta": 1e4, "rope_parameters": {"rope_theta": 1e6})"),
+              HasSubstr("rope_theta: found 10000"));
   EXPECT_THAT(error_with("\"rope_scaling\": 8"),
               HasSubstr("rope_scaling: found 8, expected an object"));
   EXPECT_THAT(error_with("\"rope_theta\": 0"), HasSubstr("rope_theta: found 0"));
@@ -204,8 +222,11 @@ TEST(Config, ProxyKeys) {
 }
 
 TEST(Models, ShippedOnesLoadByName) {
-  EXPECT_THAT(model_names(), UnorderedElementsAre("llama-tiny", "llama3.1-8b", "llama3.1-70b",
-                                                  "llama3.1-405b", "llama3.1-405b-proxy"));
+  EXPECT_THAT(model_names(), UnorderedElementsAre(
+                                 "llama-tiny", "llama3.1-8b", "llama3.1-70b", "llama3.1-405b",
+                                 "llama3.1-405b-proxy", "qwen2.5-7b", "qwen3-8b", "qwen3-30b-a3b",
+                                 "mixtral-8x7b", "mixtral-tiny", "deepseek-v2-lite", "deepseek-v2",
+                                 "deepseek-v3", "deepseek-v3-proxy", "deepseek-tiny", "kimi-k2"));
   for (const std::string& name : model_names()) {
     const ModelConfig config = load_model(name);
     EXPECT_EQ(config.name, name);

@@ -1,12 +1,8 @@
 // The program of a Llama step, run as it stands, against values of an independent implementation.
-#include <algorithm>
-#include <cmath>
-
 #include <gtest/gtest.h>
 
-#include "tests/support/golden.h"
 #include "tests/support/plain_run.h"
-#include "workloads/llama.h"
+#include "tests/workloads/support_golden.h"
 
 namespace spillway {
 namespace {
@@ -24,26 +20,6 @@ const std::vector<std::string> weight_names = {"embed_tokens.weight",
                                                "norm.weight",
                                                "lm_head.weight"};
 
-// ||a - b|| / ||b||
-double normalised_error(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    difference += std::pow(double{a[i]} - double{b[i]}, 2);
-    size += std::pow(double{b[i]}, 2);
-  }
-  return std::sqrt(difference / size);
-}
-
-WorkloadOptions options_of(const Golden& golden, Precision precision) {
-  WorkloadOptions options;
-  options.micro_batch = golden.batch();
-  options.seq = golden.seq();
-  options.precision = precision;
-  options.adamw = {1e-3, 0.9, 0.95, 1e-8, 0.1};
-  return options;
-}
-
 void load(PlainRun& run, const Golden& golden) {
   run.set_tokens("tokens", golden.inputs());
   run.set_tokens("targets", golden.targets());
@@ -60,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, LlamaGolden, testing::Values("tiny", "odd", "mha
 TEST_P(LlamaGolden, Fp32StepAgrees) {
   const Golden golden(GetParam());
   const ModelConfig config = parse_config(golden.config_text(), GetParam());
-  const Program program = build_llama(config, options_of(golden, Precision::fp32));
+  const Program program = build_program(config, options_of(golden, Precision::fp32));
   PlainRun run(program);
   load(run, golden);
   run.step();
@@ -82,7 +58,7 @@ TEST_P(LlamaGolden, Fp32StepAgrees) {
 TEST_P(LlamaGolden, Bf16StepIsNear) {
   const Golden golden(GetParam());
   const ModelConfig config = parse_config(golden.config_text(), GetParam());
-  const Program program = build_llama(config, options_of(golden, Precision::bf16));
+  const Program program = build_program(config, options_of(golden, Precision::bf16));
   PlainRun run(program);
   load(run, golden);
   run.step();
@@ -100,9 +76,9 @@ TEST_P(LlamaGolden, Bf16StepIsNear) {
 TEST(LlamaTied, GradientIsTheSumOfBothUses) {
   const Golden golden("odd");
   ModelConfig config = parse_config(golden.config_text(), "odd");
-  const Program untied = build_llama(config, options_of(golden, Precision::fp32));
+  const Program untied = build_program(config, options_of(golden, Precision::fp32));
   config.tie_word_embeddings = true;
-  const Program tied = build_llama(config, options_of(golden, Precision::fp32));
+  const Program tied = build_program(config, options_of(golden, Precision::fp32));
   PlainRun two(untied), one(tied);
   load(two, golden);
   two.write("lm_head.weight", golden.tensor("weight", "embed_tokens.weight"));

@@ -1,7 +1,5 @@
 // Shape of the program: well-formed for any config, counts what the formulas count, names what
 // MaxText names. What it computes is llama_golden_test.cpp.
-#include "workloads/llama.h"
-
 #include <map>
 #include <set>
 
@@ -11,6 +9,7 @@
 #include "harness/ops.h"
 #include "tests/workloads/support.h"
 #include "workloads/accounting.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 namespace {
@@ -22,12 +21,6 @@ ModelConfig odd_config() {
       "odd");
 }
 
-const Segment& segment_of(const Program& program, const std::string& name) {
-  for (const Segment& segment : program.segments)
-    if (segment.name == name) return segment;
-  throw std::logic_error("no segment " + name);
-}
-
 double flops_of(const Program& program, const Op& op) {
   const OpCost cost = info(op.kind).cost(program, op);
   return cost.matmul_flops + cost.attention_flops;
@@ -35,7 +28,7 @@ double flops_of(const Program& program, const Op& op) {
 
 TEST(Llama, IsWellFormed) {
   ModelConfig one_layer = odd_config(), tied = odd_config();
-  one_layer.layers = 1;
+  set_layers(one_layer, 1);
   tied.tie_word_embeddings = true;
   for (const ModelConfig& config : {load_model("llama-tiny"), load_model("llama3.1-405b-proxy"),
                                     load_model("llama3.1-405b"), odd_config(), one_layer, tied})
@@ -44,7 +37,7 @@ TEST(Llama, IsWellFormed) {
       for (const int64_t bytes : {2, 4}) {
         WorkloadOptions options = point(3, 37, precision);
         options.state_bytes = {bytes, 2, 4, bytes};
-        EXPECT_NO_THROW(verify(build_llama(config, options), Stage::built))
+        EXPECT_NO_THROW(verify(build_program(config, options), Stage::built))
             << config.name << ' ' << bytes;
       }
 }
@@ -58,7 +51,7 @@ TEST(Llama, ExecutesTheCountedFlops) {
       {odd_config(), point(3, 37)}};
   for (const auto& [config, options] : points) {
     const ModelAccount counted = account(config, options.micro_batch, options.seq);
-    const ExecutedFlops executed = executed_flops(build_llama(config, options));
+    const ExecutedFlops executed = executed_flops(build_program(config, options));
     EXPECT_DOUBLE_EQ(executed.matmul, static_cast<double>(counted.flops_step_causal))
         << config.name;
   }
@@ -67,7 +60,7 @@ TEST(Llama, ExecutesTheCountedFlops) {
 // 405B, batch 2, sequence 8192, everything recomputed but the last projection of a layer: 51,465.8
 // TFLOP; Q, K and V projections are 1,246.8 of them and the tiled backward repeats QK^T for 277.1.
 TEST(Llama, RecomputedFlopsOf405B) {
-  const Program program = build_llama(load_model("llama3.1-405b"), point(2, 8192));
+  const Program program = build_program(load_model("llama3.1-405b"), point(2, 8192));
   const ExecutedFlops executed = executed_flops(program);
   double recomputed = 0, qkv = 0;
   for (const Op& op : segment_of(program, "layers.forward").ops) {
@@ -82,7 +75,7 @@ TEST(Llama, RecomputedFlopsOf405B) {
 
 // One layer's tensors of every name; MiB as in Accounting's test, log-sum-exp apart.
 TEST(Llama, NamesWhatMaxTextNames) {
-  const Program program = build_llama(load_model("llama3.1-405b"), point(2, 8192));
+  const Program program = build_program(load_model("llama3.1-405b"), point(2, 8192));
   std::multimap<std::string, int64_t> mebibytes;
   for (const Tensor& tensor : program.tensors)
     for (const std::string& name : tensor.activations)
@@ -109,7 +102,7 @@ TEST(Llama, StateHoldsEveryParameterOnce) {
     // Hand arithmetic, "315 M"; a tied head saves one table.
     EXPECT_EQ(parameters, tie ? 315311104 - 8016 * 1024 : 315311104);
     std::map<Role, int64_t> bytes;
-    for (const Tensor& tensor : build_llama(config, point(2, 1024)).tensors)
+    for (const Tensor& tensor : build_program(config, point(2, 1024)).tensors)
       if (tensor.extent == Extent::persistent) bytes[tensor.role] += tensor.bytes();
     EXPECT_EQ(bytes[Role::parameter], 6 * parameters);  // fp32 and its bf16 copy
     EXPECT_EQ(bytes[Role::optimizer], 8 * parameters);
@@ -121,7 +114,7 @@ TEST(Llama, StateBytesDecideDtypesAndCopies) {
   WorkloadOptions options = point(1, 8);
   options.state_bytes = {2, 2, 4, 2};
   std::map<std::string, const Tensor*> by_name;
-  const Program program = build_llama(load_model("llama-tiny"), options);
+  const Program program = build_program(load_model("llama-tiny"), options);
   for (const Tensor& tensor : program.tensors)
     by_name[tensor.name] = &tensor;
   const std::string up = "layers.mlp.up_proj.weight";
@@ -132,7 +125,7 @@ TEST(Llama, StateBytesDecideDtypesAndCopies) {
   EXPECT_EQ(by_name.at(up + ".gradient")->dtype, DType::bf16);
   EXPECT_FALSE(by_name.contains(up + ".master"));
 
-  const Program mixed = build_llama(load_model("llama-tiny"), point(1, 8));
+  const Program mixed = build_program(load_model("llama-tiny"), point(1, 8));
   for (const Tensor& tensor : mixed.tensors) {
     if (tensor.role != Role::parameter || tensor.dtype != DType::bf16) continue;
     EXPECT_EQ(tensor.init, Init::none);
@@ -141,7 +134,7 @@ TEST(Llama, StateBytesDecideDtypesAndCopies) {
 }
 
 TEST(Llama, EveryGradientSliceIsWrittenOnceAndUsedByTheOptimizer) {
-  const Program program = build_llama(odd_config(), point(2, 9));
+  const Program program = build_program(odd_config(), point(2, 9));
   std::map<std::pair<TensorId, int64_t>, int> writes;  // by gradient and first byte
   std::set<TensorId> used;
   for (const Segment& segment : program.segments)
@@ -168,7 +161,7 @@ TEST(Llama, QuantisedPrecisionsApplyToTheirMatmuls) {
   WorkloadOptions options = point(1, 16, Precision::nvfp4);
   options.projection_precision = Precision::fp8;
   std::map<Precision, int> matmuls;
-  for (const Segment& segment : build_llama(load_model("llama-tiny"), options).segments)
+  for (const Segment& segment : build_program(load_model("llama-tiny"), options).segments)
     for (const Op& op : segment.ops)
       if (op.kind == OpKind::matmul) ++matmuls[op.attributes.precision];
   // Forward, input gradient and weight gradient of three MLP matmuls, four projections, the head.
@@ -178,17 +171,17 @@ TEST(Llama, QuantisedPrecisionsApplyToTheirMatmuls) {
 
 TEST(Llama, BadPointsAreRefused) {
   const ModelConfig config = load_model("llama-tiny");
-  EXPECT_THROW(build_llama(config, point(0, 8)), InputError);
-  EXPECT_THROW(build_llama(config, point(1, -8)), InputError);
-  EXPECT_THROW(build_llama(config, point(int64_t{1} << 40, int64_t{1} << 40)), InputError);
-  EXPECT_THROW(build_llama(config, point(int64_t{1} << 30, int64_t{1} << 30)),
+  EXPECT_THROW(build_program(config, point(0, 8)), InputError);
+  EXPECT_THROW(build_program(config, point(1, -8)), InputError);
+  EXPECT_THROW(build_program(config, point(int64_t{1} << 40, int64_t{1} << 40)), InputError);
+  EXPECT_THROW(build_program(config, point(int64_t{1} << 30, int64_t{1} << 30)),
                InputError);  // hidden
   WorkloadOptions options = point(1, 8);
   options.state_bytes.v = 3;
-  EXPECT_THROW(build_llama(config, options), InputError);
+  EXPECT_THROW(build_program(config, options), InputError);
   options = point(1, 8, Precision::nvfp4);
   options.projection_precision = Precision::fp32;
-  EXPECT_THROW(build_llama(config, options), InputError);
+  EXPECT_THROW(build_program(config, options), InputError);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "harness/ops.h"
 #include "tests/workloads/support.h"
 #include "workloads/accounting.h"
-#include "workloads/llama.h"
+#include "workloads/workload.h"
 
 namespace spillway {
 namespace {
@@ -26,7 +26,7 @@ std::map<std::string, double> group_bytes(const Program& program, OpKind kind) {
 }
 
 TEST(Shard, OneDeviceChangesNothing) {
-  const Program program = build_llama(load_model("llama-tiny"), point(1, 8));
+  const Program program = build_program(load_model("llama-tiny"), point(1, 8));
   EXPECT_EQ(dump(shard(program, 1)), dump(program));
 }
 
@@ -36,7 +36,7 @@ TEST(Shard, IsWellFormed) {
   for (const ModelConfig& config : {load_model("llama-tiny"), tied, load_model("llama3.1-405b")})
     for (const int64_t devices : {2, 3, 128, 100000})  // more than some tensors have elements
       for (const Precision precision : {Precision::bf16, Precision::fp32, Precision::nvfp4}) {
-        const Program program = shard(build_llama(config, point(2, 33, precision)), devices);
+        const Program program = shard(build_program(config, point(2, 33, precision)), devices);
         EXPECT_NO_THROW(verify(program, Stage::built)) << config.name << ' ' << devices;
         EXPECT_EQ(program.devices, devices);
       }
@@ -45,7 +45,7 @@ TEST(Shard, IsWellFormed) {
 // 405,853,388,800 parameters over 128 devices: 3,170,729,600 each, 4 bytes for weight and gradient,
 // 8 for m and v, no compute copy.
 TEST(Shard, StateOf405BOn128Devices) {
-  const Program program = shard(build_llama(load_model("llama3.1-405b"), point(2, 8192)), 128);
+  const Program program = shard(build_program(load_model("llama3.1-405b"), point(2, 8192)), 128);
   std::map<Role, int64_t> bytes;
   for (const Tensor& tensor : program.tensors)
     if (tensor.extent == Extent::persistent) bytes[tensor.role] += tensor.bytes();
@@ -58,7 +58,7 @@ TEST(Shard, StateOf405BOn128Devices) {
 // once in the forward body and once in the backward body, reduced once. Head: V D + D. Embedding: V
 // D.
 TEST(Shard, CollectiveBytesOf405B) {
-  const Program program = shard(build_llama(load_model("llama3.1-405b"), point(2, 8192)), 128);
+  const Program program = shard(build_program(load_model("llama3.1-405b"), point(2, 8192)), 128);
   const double layer = 2.0 * 3187703808, table = 2.0 * 128256 * 16384, norm = 2.0 * 16384;
   EXPECT_EQ(group_bytes(program, OpKind::all_gather),
             (std::map<std::string, double>{{"embed", table},
@@ -72,7 +72,7 @@ TEST(Shard, CollectiveBytesOf405B) {
 
 // Slice, gather, use, in this order and side by side; gradient, scatter, write likewise.
 TEST(Shard, GathersStandBeforeTheFirstUseAndScattersAfterTheLastWrite) {
-  const Program program = shard(build_llama(load_model("llama-tiny"), point(1, 8)), 4);
+  const Program program = shard(build_program(load_model("llama-tiny"), point(1, 8)), 4);
   for (const Segment& segment : program.segments)
     for (size_t k = 0; k < segment.ops.size(); ++k) {
       const Op& op = segment.ops[k];
@@ -93,7 +93,7 @@ TEST(Shard, GathersStandBeforeTheFirstUseAndScattersAfterTheLastWrite) {
 }
 
 TEST(Shard, BodiesReadNothingSharded) {
-  const Program program = shard(build_llama(load_model("llama-tiny"), point(1, 8)), 4);
+  const Program program = shard(build_program(load_model("llama-tiny"), point(1, 8)), 4);
   for (const Segment& segment : program.segments)
     for (const Op& op : segment.ops) {
       if (op.kind == OpKind::adamw || op.kind == OpKind::slice_cast) continue;
@@ -106,7 +106,7 @@ TEST(Shard, BodiesReadNothingSharded) {
 TEST(Shard, TiedEmbeddingIsReducedOnce) {
   ModelConfig config = load_model("llama-tiny");
   config.tie_word_embeddings = true;
-  const Program program = shard(build_llama(config, point(1, 8)), 4);
+  const Program program = shard(build_program(config, point(1, 8)), 4);
   std::vector<std::string> scatters;
   for (const Segment& segment : program.segments)
     for (const Op& op : segment.ops)
@@ -115,12 +115,12 @@ TEST(Shard, TiedEmbeddingIsReducedOnce) {
 }
 
 TEST(Shard, FlopsStayThoseOfOneDevice) {
-  const Program program = build_llama(load_model("llama-tiny"), point(2, 33));
+  const Program program = build_program(load_model("llama-tiny"), point(2, 33));
   EXPECT_EQ(executed_flops(shard(program, 8)).matmul, executed_flops(program).matmul);
 }
 
 TEST(Shard, BadDevicesAreRefused) {
-  const Program program = build_llama(load_model("llama-tiny"), point(1, 8));
+  const Program program = build_program(load_model("llama-tiny"), point(1, 8));
   EXPECT_THROW(shard(program, 0), InputError);
   EXPECT_THROW(shard(program, -2), InputError);
   EXPECT_THROW(shard(shard(program, 2), 2), std::logic_error);

@@ -1,7 +1,10 @@
 // What several of this room's tests write down.
 #pragma once
 
-#include "workloads/llama.h"
+#include <stdexcept>
+#include <string>
+
+#include "workloads/workload.h"
 
 namespace spillway {
 
@@ -11,6 +14,12 @@ inline WorkloadOptions point(int64_t batch, int64_t seq, Precision precision = P
   options.seq = seq;
   options.precision = precision;
   return options;
+}
+
+inline const Segment& segment_of(const Program& program, const std::string& name) {
+  for (const Segment& segment : program.segments)
+    if (segment.name == name) return segment;
+  throw std::logic_error("no segment " + name);
 }
 
 }  // namespace spillway
