@@ -35,8 +35,8 @@ struct MlaConfig {
 // A mixture-of-experts feed-forward: router [experts, D], experts and the shared expert are gated
 // MLPs of widths expert_ffn and shared_ffn.
 struct MoeConfig {
-  enum class Score : uint8_t { softmax, sigmoid };    // of the router's logits
-  enum class GroupScore : uint8_t { top2_sum, max };  // ranks groups by their experts' scores
+  using Score = Routing::Score;            // of the router's logits
+  using GroupScore = Routing::GroupScore;  // ranks groups by their experts' scores
   int64_t experts = 0, top_k = 0;
   int64_t groups = 1, top_groups = 1;  // experts are chosen among the best top_groups groups
   int64_t expert_ffn = 0;

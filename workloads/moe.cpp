@@ -7,31 +7,15 @@ namespace {
 
 Routing routing_of(const MoeConfig& moe, const RoutingChoice& choice) {
   Routing routing;
-  routing.score =
-      moe.score == MoeConfig::Score::sigmoid ? Routing::Score::sigmoid : Routing::Score::softmax;
+  routing.score = moe.score;
   routing.experts = moe.experts;
   routing.top_k = moe.top_k;
   routing.groups = moe.groups;
   routing.top_groups = moe.top_groups;
-  routing.group_score = moe.group_score == MoeConfig::GroupScore::max
-                            ? Routing::GroupScore::max
-                            : Routing::GroupScore::top2_sum;
+  routing.group_score = moe.group_score;
   routing.normalise = moe.normalise;
   routing.scale = moe.scale;
-  switch (choice.kind) {
-    case RoutingChoice::Kind::model:
-      routing.choice = Routing::Choice::model;
-      break;
-    case RoutingChoice::Kind::uniform:
-      routing.choice = Routing::Choice::uniform;
-      break;
-    case RoutingChoice::Kind::zipf:
-      routing.choice = Routing::Choice::zipf;
-      break;
-    case RoutingChoice::Kind::one:
-      routing.choice = Routing::Choice::one;
-      break;
-  }
+  routing.choice = choice.kind;
   routing.zipf = choice.exponent;
   return routing;
 }

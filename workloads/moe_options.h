@@ -5,17 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/program.h"
+
 namespace spillway {
 
 // Which experts the synthetic data takes. The weights still come from the router's scores at those
 // experts.
 struct RoutingChoice {
-  enum class Kind : uint8_t {
-    model,    // the router's own choice
-    uniform,  // exactly even
-    zipf,     // expert of rank r with probability ~ 1 / r^exponent
-    one       // experts 0 .. top_k - 1 for every token
-  };
+  using Kind = Routing::Choice;
   Kind kind = Kind::model;
   double exponent = 0;  // of zipf, > 0; else 0
   friend bool operator==(const RoutingChoice&, const RoutingChoice&) = default;

@@ -1,8 +1,7 @@
 // add_bias:      {x[T,N], bias[N]} -> {y[T,N]}: y = x + bias in every row; y may be x.
 // bias_backward: {dy[T,N]} -> {dbias[N]}: sums of columns, blocks of rows in their order.
-#include <vector>
-
 #include "harness/ops/all.h"
+#include "harness/ops/column_sums.h"
 #include "harness/ops/floats.h"
 #include "harness/ops/operands.h"
 
@@ -37,33 +36,16 @@ void run_add(const OpCall& call, ThreadPool& pool) {
   });
 }
 
-// Rows are cut into blocks by the shape alone; each has its own sum, and the sums are added in
-// order.
 void run_backward(const OpCall& call, ThreadPool& pool) {
   const int64_t rows = call.inputs[0].shape[0], width = call.inputs[0].shape[1];
-  const int64_t most_blocks = 64;
-  const int64_t block = std::max(rows_per_block(width), (rows + most_blocks - 1) / most_blocks);
-  const int64_t blocks = (rows + block - 1) / block;
-  std::vector<float> partial(static_cast<size_t>(blocks * width), 0.f);
-  for_blocks(pool, rows, block, [&](int64_t first, int64_t count) {
+  sum_columns(pool, rows, width, call.outputs[0], [&](int64_t first, int64_t count, float* sum) {
     simd([&](auto) SPILLWAY_SIMD {
-      float *dy = row_scratch(0, width), *sum = partial.data() + first / block * width;
+      float* dy = row_scratch(0, width);
       for (int64_t t = first; t < first + count; ++t) {
         load(call.inputs[0], t * width, width, dy);
         for (int64_t d = 0; d < width; ++d)
           sum[d] += dy[d];
       }
-    });
-  });
-  for_blocks(pool, width, chunk, [&](int64_t first, int64_t count) {
-    simd([&](auto) SPILLWAY_SIMD {
-      float sum[chunk] = {};
-      for (int64_t b = 0; b < blocks; ++b) {
-        const float* part = partial.data() + b * width + first;
-        for (int64_t d = 0; d < count; ++d)
-          sum[d] += part[d];
-      }
-      store(call.outputs[0], first, count, sum);
     });
   });
 }

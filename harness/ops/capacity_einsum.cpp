@@ -10,6 +10,7 @@
 
 #include "harness/error.h"
 #include "harness/ops/all.h"
+#include "harness/ops/capacity.h"
 #include "harness/ops/matmul.h"
 #include "harness/ops/operands.h"
 
@@ -18,17 +19,11 @@ namespace {
 
 std::string check_sizes(const Op& op, const Signature& s) {
   if (!s.error.empty()) return s.error;
-  const Attributes& a = op.attributes;
-  const std::string positive =
-      require_positive({{"batch", a.batch}, {"seq", a.seq}, {"capacity", a.capacity}});
-  if (!positive.empty()) return positive;
-  if (s["T"] != a.batch * a.seq)
-    return text("has ", s["T"], " rows, expected batch * seq = ", a.batch * a.seq);
-  if (s["W"] % a.capacity != 0)
-    return text("mask has ", s["W"], " slots, expected a multiple of capacity = ", a.capacity);
-  if (s["R"] != s["W"] * a.batch)
+  const std::string error = check_mask(op.attributes, s);
+  if (!error.empty()) return error;
+  if (s["R"] != s["W"] * op.attributes.batch)
     return text("y has ", s["R"],
-                " rows, expected experts * batch * capacity = ", s["W"] * a.batch);
+                " rows, expected experts * batch * capacity = ", s["W"] * op.attributes.batch);
   return require_distinct(op);
 }
 

@@ -11,10 +11,23 @@
 
 #include "harness/error.h"
 #include "harness/ops/all.h"
+#include "harness/ops/capacity.h"
 #include "harness/ops/floats.h"
 #include "harness/ops/operands.h"
 
 namespace spillway {
+
+std::string check_mask(const Attributes& a, const Signature& s) {
+  const std::string positive =
+      require_positive({{"batch", a.batch}, {"seq", a.seq}, {"capacity", a.capacity}});
+  if (!positive.empty()) return positive;
+  if (s["T"] != a.batch * a.seq)
+    return text("has ", s["T"], " rows, expected batch * seq = ", a.batch * a.seq);
+  if (s["W"] % a.capacity != 0)
+    return text("mask has ", s["W"], " slots, expected a multiple of capacity = ", a.capacity);
+  return {};
+}
+
 namespace {
 
 std::string check_forward(const Program& program, const Op& op) {
@@ -22,14 +35,8 @@ std::string check_forward(const Program& program, const Op& op) {
                             "experts[T,k]:i32 weights[T,k]:f32 -> dispatch[T,W]:x combine[T,W]:x "
                             "slots[T,k]:i32 dropped[N]:i32");
   if (!s.error.empty()) return s.error;
-  const Attributes& a = op.attributes;
-  const std::string positive =
-      require_positive({{"batch", a.batch}, {"seq", a.seq}, {"capacity", a.capacity}});
-  if (!positive.empty()) return positive;
-  if (s["T"] != a.batch * a.seq)
-    return text("has ", s["T"], " rows, expected batch * seq = ", a.batch * a.seq);
-  if (s["W"] % a.capacity != 0)
-    return text("masks have ", s["W"], " slots, expected a multiple of capacity = ", a.capacity);
+  const std::string error = check_mask(op.attributes, s);
+  if (!error.empty()) return error;
   return s["N"] == 1 ? "" : text("dropped has ", s["N"], " elements, expected 1");
 }
 

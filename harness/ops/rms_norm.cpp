@@ -5,10 +5,10 @@
 // dx = residual + gradient, and may be the residual's own tensor. The root is computed again from
 // x.
 #include <cmath>
-#include <vector>
 
 #include "harness/error.h"
 #include "harness/ops/all.h"
+#include "harness/ops/column_sums.h"
 #include "harness/ops/floats.h"
 #include "harness/ops/operands.h"
 
@@ -95,35 +95,17 @@ SPILLWAY_INLINE void backward_row(const OpCall& call, const Size& size, int64_t 
   store(call.outputs[0], t * width, width, g);
 }
 
-// Rows are cut into blocks by the shape alone; each has its own sum for dw, and the sums are added
-// in order.
 void run_backward(const OpCall& call, ThreadPool& pool) {
   const Size size = size_of(call);
-  const int64_t most_blocks = 64;
-  const int64_t block =
-      std::max(rows_per_block(size.width), (size.rows + most_blocks - 1) / most_blocks);
-  const int64_t blocks = (size.rows + block - 1) / block, width = size.width;
-  std::vector<float> partial(static_cast<size_t>(blocks * width), 0.f);
-  for_blocks(pool, size.rows, block, [&](int64_t first, int64_t count) {
-    simd([&](auto isa) SPILLWAY_SIMD {
-      float* w = row_scratch(0, width);
-      load(call.inputs[1], 0, width, w);
-      float* dw = partial.data() + first / block * width;
-      for (int64_t t = first; t < first + count; ++t)
-        backward_row(call, size, t, w, dw, isa);
-    });
-  });
-  for_blocks(pool, width, chunk, [&](int64_t first, int64_t count) {
-    simd([&](auto) SPILLWAY_SIMD {
-      float sum[chunk] = {};
-      for (int64_t b = 0; b < blocks; ++b) {
-        const float* part = partial.data() + b * width + first;
-        for (int64_t d = 0; d < count; ++d)
-          sum[d] += part[d];
-      }
-      store(call.outputs[1], first, count, sum);
-    });
-  });
+  sum_columns(pool, size.rows, size.width, call.outputs[1],
+              [&](int64_t first, int64_t count, float* dw) {
+                simd([&](auto isa) SPILLWAY_SIMD {
+                  float* w = row_scratch(0, size.width);
+                  load(call.inputs[1], 0, size.width, w);
+                  for (int64_t t = first; t < first + count; ++t)
+                    backward_row(call, size, t, w, dw, isa);
+                });
+              });
 }
 
 }  // namespace
