@@ -20,8 +20,8 @@ fi
 [[ "$fix" == no ]] || clang-format -i "${files[@]}"
 clang-format --dry-run --Werror "${files[@]}"
 
-# A configuration of its own: clang cannot read g++'s precompiled headers.
-cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON > /dev/null
+# A configuration of its own: clang cannot read g++'s precompiled headers, and findings belong to files.
+cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF > /dev/null
 # Only what the release build compiles; headers are seen through the files that include them.
 units=()
 for file in "${files[@]}"; do
