@@ -16,13 +16,13 @@
 namespace spillway {
 namespace {
 
-constexpr int64_t tokens = 2048;
+constexpr int64_t step_tokens = 2048;
 
 // A weight of [out, in]: forward [T, out] over in; dgrad [T, in] over out; wgrad [out, in] over T.
 Shape3 product_of(int64_t out, int64_t in, Form form) {
-  if (form == Form::forward) return {tokens, out, in};
-  if (form == Form::dgrad) return {tokens, in, out};
-  return {out, in, tokens};
+  if (form == Form::forward) return {step_tokens, out, in};
+  if (form == Form::dgrad) return {step_tokens, in, out};
+  return {out, in, step_tokens};
 }
 
 struct Ours {
@@ -72,8 +72,8 @@ void products(benchmark::State& state) {
       for (size_t type = 0; type < types.size(); ++type)
         library[type].push_back(
             std::make_unique<Library>(product_of(out, in, form), form, types[type]));
-      flops +=
-          2.0 * static_cast<double>(tokens) * static_cast<double>(out) * static_cast<double>(in);
+      flops += 2.0 * static_cast<double>(step_tokens) * static_cast<double>(out) *
+               static_cast<double>(in);
     }
   }
   for (const Products& list : library)
