@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr int64_t layers = 3, elements = 4099;  // odd: tails, alignment gaps
+constexpr int64_t layers = 3, stack_elements = 4099;  // odd: tails, alignment gaps
 
 CpuOptions two_threads() {
   CpuOptions options;
@@ -38,7 +38,7 @@ int64_t count_spans(const Trace& trace, SpanKind kind, Lane lane) {
 }
 
 TEST(ThreadsCpuExecutor, ValuesAreThoseOfTheSequentialProgram) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, two_threads());
   for (int step = 0; step < 3; ++step) {
@@ -50,7 +50,7 @@ TEST(ThreadsCpuExecutor, ValuesAreThoseOfTheSequentialProgram) {
 }
 
 TEST(ThreadsCpuExecutor, ThePlannersOffsetsGiveTheSameValues) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan apart = plan_apart(stack.schedule.program), packed = plan_memory(stack.schedule);
   EXPECT_LT(packed.device_bytes, apart.device_bytes);
   CpuOptions options = two_threads();
@@ -63,7 +63,7 @@ TEST(ThreadsCpuExecutor, ThePlannersOffsetsGiveTheSameValues) {
 }
 
 TEST(ThreadsCpuExecutor, SameBitsForEveryRepeatAndThreadCount) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   auto memory = std::make_shared<CpuMemory>();
   std::string digest;
@@ -85,11 +85,11 @@ TEST(ThreadsCpuExecutor, SameBitsForEveryRepeatAndThreadCount) {
 }
 
 TEST(ThreadsCpuExecutor, TraceCountsOpsAndBytesOfEveryLane) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, two_threads());
   const Trace trace = executor.step();
-  const int64_t bytes = layers * elements * 4;
+  const int64_t bytes = layers * stack_elements * 4;
   EXPECT_EQ(trace.bytes_moved[static_cast<int>(Lane::d2h)], bytes);
   EXPECT_EQ(trace.bytes_moved[static_cast<int>(Lane::h2d)], bytes);
   EXPECT_EQ(trace.bytes_moved[static_cast<int>(Lane::compute)], 0);
@@ -104,10 +104,10 @@ TEST(ThreadsCpuExecutor, TraceCountsOpsAndBytesOfEveryLane) {
 }
 
 TEST(ThreadsCpuExecutor, AWaitNamesWhatWasWaitedForAndLastsAsLong) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuOptions options = two_threads();
-  options.link_bytes_per_second = elements * 4 / 5e-3;  // 5 ms a copy
+  options.link_bytes_per_second = stack_elements * 4 / 5e-3;  // 5 ms a copy
   CpuExecutor executor(stack.schedule, plan, options);
   const Trace trace = executor.step();
   double waited = 0;
@@ -136,7 +136,7 @@ TEST(ThreadsCpuExecutor, PacedCopyIsNeverFasterThanItsLink) {
 }
 
 TEST(ThreadsCpuExecutor, SlowCopiesAndPoisonDoNotChangeAnIntactSchedule) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_memory(stack.schedule);
   CpuExecutor executor(stack.schedule, plan, slow_and_poisoned());
   for (int step = 0; step < 2; ++step) {
@@ -156,7 +156,7 @@ void drop_waits(Schedule& schedule, int segment, Lane lane) {
 }
 
 TEST(CpuExecutorWithoutWait, OverwritingASourceOfASlowCopyShows) {
-  OffloadStack stack(layers, elements);
+  OffloadStack stack(layers, stack_elements);
   drop_waits(stack.schedule, 1, Lane::compute);  // the write-back's done: its ring slot is reused
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, slow_and_poisoned());
@@ -169,7 +169,7 @@ TEST(CpuExecutorWithoutWait, OverwritingASourceOfASlowCopyShows) {
 }
 
 TEST(CpuExecutorWithoutWait, ReadingBeforeAReloadIsDoneShows) {
-  OffloadStack stack(layers, elements);
+  OffloadStack stack(layers, stack_elements);
   drop_waits(stack.schedule, 3, Lane::compute);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, slow_and_poisoned());
@@ -182,7 +182,7 @@ TEST(CpuExecutorWithoutWait, ReadingBeforeAReloadIsDoneShows) {
 }
 
 TEST(CpuExecutorWithoutWait, ReloadingBeforeTheWriteIsStale) {
-  OffloadStack stack(layers, elements);
+  OffloadStack stack(layers, stack_elements);
   drop_waits(stack.schedule, 3, Lane::h2d);  // reloads begin with the step
   const Plan plan = plan_apart(stack.schedule.program);
   CpuOptions options = slow_and_poisoned();
@@ -196,14 +196,14 @@ TEST(CpuExecutorWithoutWait, ReloadingBeforeTheWriteIsStale) {
 }
 
 TEST(CpuExecutorRedzone, AByteBesideATensorIsFound) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   auto memory = std::make_shared<CpuMemory>();
   CpuOptions options = two_threads();
   options.poison = true;
   CpuExecutor executor(stack.schedule, plan, options, memory);
   executor.step();
-  const int64_t end = plan.offset[static_cast<size_t>(stack.weight)] + layers * elements * 4;
+  const int64_t end = plan.offset[static_cast<size_t>(stack.weight)] + layers * stack_elements * 4;
   ASSERT_NE(end % arena_alignment, 0);  // so the byte belongs to no tensor
   memory->device()[end] = std::byte{0};
   EXPECT_THAT([&] { executor.step(); }, ThrowsMessage<RunError>(testing::AllOf(
@@ -211,7 +211,7 @@ TEST(CpuExecutorRedzone, AByteBesideATensorIsFound) {
 }
 
 TEST(CpuExecutorRedzone, AnOpThatWritesAReleasedTensorIsFound) {
-  OffloadStack stack(layers, elements);
+  OffloadStack stack(layers, stack_elements);
   auto& steps = stack.schedule.segments[3].lanes[static_cast<int>(Lane::compute)];
   for (LaneStep& step : steps)
     step.release.clear();
@@ -224,7 +224,7 @@ TEST(CpuExecutorRedzone, AnOpThatWritesAReleasedTensorIsFound) {
 }
 
 TEST(CpuExecutorRedzone, ACopyThatEndsAfterEverythingWasReleasedIsFound) {
-  OffloadStack stack(1, elements);
+  OffloadStack stack(1, stack_elements);
   drop_waits(stack.schedule, 3, Lane::compute);
   auto& backward = stack.schedule.segments[3];
   std::erase(backward.exit_release, stack.host);  // so that the copy has values to bring
@@ -235,7 +235,7 @@ TEST(CpuExecutorRedzone, ACopyThatEndsAfterEverythingWasReleasedIsFound) {
 }
 
 TEST(CpuExecutor, UsesThePlansBytesAndNoMore) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, two_threads());
   executor.fill_arena(std::byte{0xa5});
@@ -247,10 +247,10 @@ TEST(CpuExecutor, UsesThePlansBytesAndNoMore) {
 }
 
 TEST(CpuExecutor, ReadsWhatWasWritten) {
-  const OffloadStack stack(layers, elements);
+  const OffloadStack stack(layers, stack_elements);
   const Plan plan = plan_apart(stack.schedule.program);
   CpuExecutor executor(stack.schedule, plan, two_threads());
-  std::vector<float> ramp(static_cast<size_t>(elements));
+  std::vector<float> ramp(static_cast<size_t>(stack_elements));
   std::iota(ramp.begin(), ramp.end(), 1.0F);
   std::vector<std::byte> bytes(ramp.size() * 4);
   std::memcpy(bytes.data(), ramp.data(), bytes.size());
