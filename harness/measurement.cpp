@@ -102,6 +102,17 @@ int64_t planned_bytes(const Schedule& schedule, Lane lane) {
   return bytes;
 }
 
+int longest_segment(const Program& program, Pass pass) {
+  int longest = -1;
+  for (size_t i = 0; i < program.segments.size(); ++i) {
+    const Segment& segment = program.segments[i];
+    if (segment.pass != pass) continue;
+    if (longest < 0 || segment.trips > program.segments[index_of(longest)].trips)
+      longest = static_cast<int>(i);
+  }
+  return longest;
+}
+
 std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
                                                        const Trace& trace) {
   std::vector<std::pair<OpKind, double>> result;

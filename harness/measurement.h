@@ -44,6 +44,10 @@ int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment);  // of 
 std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
                                                        const Trace& trace);
 
+// The segment of a pass with the most iterations, the first of equal ones: its layers stand for the
+// model's. -1 where the program has no such pass.
+int longest_segment(const Program& program, Pass pass);
+
 // Wall seconds of segment `segment`: from its first compute-lane span to its last.
 double segment_seconds(const Trace& trace, int segment);
 

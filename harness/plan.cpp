@@ -130,6 +130,7 @@ void describe_peak(const Program& program, const std::vector<Life>& lives, Plan&
     const bool on_device = program.tensors[id].space == Space::device;
     if (on_device && lives[id].begin >= 0 && lives[id].begin <= peak && peak <= lives[id].end) {
       alive.push_back(static_cast<TensorId>(id));
+      if (program.tensors[id].ragged) plan.peak_ragged_bytes += program.tensors[id].bytes();
     }
   }
   std::stable_sort(alive.begin(), alive.end(), [&](TensorId a, TensorId b) {

@@ -26,6 +26,7 @@ struct Plan {
   int64_t host_arena_bytes = 0;  // with alignment
   std::array<int64_t, role_count> peak_by_role{};  // live at the highest-sum position
   int64_t holes = 0;                               // device_bytes - sum of peak_by_role
+  int64_t peak_ragged_bytes = 0;                   // of peak_by_role, in ragged tensors
   int64_t live_peak = 0;          // largest sum of live bytes at one position (a lower bound)
   int64_t static_bytes = 0;       // weights, gradients, optimizer, stacked residuals
   std::vector<LivePoint> curve;   // memory over the step, compute-lane order

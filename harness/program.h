@@ -60,6 +60,8 @@ struct Tensor {
   Space space = Space::device;
   int64_t slices = 1;
   bool ring = false;  // slice numbers are taken modulo `slices`
+  // How many rows of it are used is data; shape[0] is the bound that is planned for.
+  bool ragged = false;
   // MaxText names of this value (mechanisms.md 1.3); several names for one tensor store it once.
   std::vector<std::string> activations;
   Init init = Init::none;

@@ -104,6 +104,7 @@ Operand Rewriter::reload_of(TensorId id) {
                 .shape = from.shape,
                 .dtype = from.dtype,
                 .role = Role::in_flight,
+                .ragged = from.ragged,
                 .activations = {}};
   reload_[id] = program_.add(std::move(reload));
   return {reload_[id], Index::all()};
@@ -251,6 +252,7 @@ void Rewriter::rewrite_forward() {
                  .extent = Extent::persistent,
                  .space = Space::host,
                  .slices = layers_,
+                 .ragged = from.ragged,
                  .activations = {}};
     const TensorId host = program_.add(std::move(slots));
     const std::string& activation = fates_[static_cast<size_t>(id)].name;

@@ -104,14 +104,15 @@ void make_ring(Program& program, Segment& segment, TensorId id, int64_t slots) {
 // XLA's rotation: the carried value has one slot, and the host copy works on a staging buffer.
 // Forward: carried -> staging before the body replaces it. Backward: staging -> carried after the
 // body's last reader. Returns the copy; `op`, a host copy, is redirected to the staging buffer.
-Op add_rotation_copy(Program& program, Op& op) {
+Op add_rotation_copy(Program& program, const Segment& segment, Op& op) {
   const bool out = op.kind == OpKind::copy_d2h;
   Operand& device = out ? op.inputs[0] : op.outputs[0];
   const Tensor& carried = program.at(device.tensor);
-  Tensor staging{.name = carried.name + ".staging",
+  Tensor staging{.name = segment.name + "." + carried.name + ".staging",
                  .shape = carried.shape,
                  .dtype = carried.dtype,
                  .role = Role::in_flight,
+                 .ragged = carried.ragged,
                  .activations = {}};
   const Operand buffer{program.add(std::move(staging)), Index::all()};
   Op copy{.kind = OpKind::copy_d2d,
@@ -133,7 +134,7 @@ void insert_rotation_copies(Program& program, Segment& segment, std::vector<int>
     const bool out = op.kind == OpKind::copy_d2h;
     std::vector<Op> pair{op};
     if (rotated) {
-      const Op copy = add_rotation_copy(program, op);
+      const Op copy = add_rotation_copy(program, segment, op);
       pair = out ? std::vector<Op>{copy, op} : std::vector<Op>{op, copy};
     }
     ops.insert(ops.end(), pair.begin(), pair.end());

@@ -19,6 +19,17 @@ Number published_over_first(const Row& row, const Group& group) {
                       group.first->published->tflops_per_s_per_device);
 }
 
+std::string proxy_over_base(const Row& row, const Group& group) {
+  const auto ratio = proxy_ratio(row, group);
+  if (!ratio) return "";
+  const Ratio& ours = ratio->ours;
+  return fixed(ours.median, 3) + " (" + fixed(ours.low, 3) + "\u2013" + fixed(ours.high, 3) + ")";
+}
+Number published_proxy_over_base(const Row& row, const Group& group) {
+  const auto ratio = proxy_ratio(row, group);
+  return ratio ? ratio->published : std::nullopt;
+}
+
 Number over_remat(const Row& row, const Group& group) {
   const auto ratio = group.remat ? step_ratio(row, *group.remat) : std::nullopt;
   return ratio ? Number(ratio->median) : std::nullopt;
@@ -58,6 +69,24 @@ Number published_peak(const Row& row, const Group&) {
   return row.published ? row.published->peak_hbm_gib : Number();
 }
 Number error_figure(const Row& row, const Group&) { return error_percent(row); }
+
+// Blank where the whole of the plan is used.
+Number used_peak(const Row& row, const Group&) {
+  const Number used = figure_at(row, "peak_hbm_bytes_used");
+  if (!used || used == figure_at(row, "peak_hbm_bytes")) return std::nullopt;
+  return *used / bytes_per_gib;
+}
+
+// "128 / 48" in whole rows, or blank where a figure is missing.
+std::string beside(Number a, Number b) { return a && b ? fixed(a, 0) + " / " + fixed(b, 0) : ""; }
+std::string expert_rows(const Row& row, const Group&) {
+  return beside(figure_at(row, "routing.expert_rows.max"),
+                figure_at(row, "routing.expert_rows.mean"));
+}
+std::string rank_rows(const Row& row, const Group&) {
+  return beside(figure_at(row, "routing.rank_rows.max"),
+                figure_at(row, "routing.rank_rows.planned"));
+}
 
 std::string spread_of(const Row& row, const Group&) {
   const Number least = figure_at(row, "step_seconds.min"),
@@ -138,6 +167,15 @@ constexpr std::array all_columns = std::to_array<Column>({
      .figure = published_over_first,
      .print = Print::with_sign,
      .digits = 2},
+    {.view = View::rates,
+     .key = "rate_over_remat",
+     .title = "rate : remat (range)",
+     .text = proxy_over_base},
+    {.view = View::rates,
+     .key = "published_rate_over_remat",
+     .title = "published",
+     .figure = published_proxy_over_base,
+     .digits = 3},
     {.key = "step_over_remat", .figure = over_remat},
     {.view = View::rates,
      .key = "tflops_per_s_per_device_full_attention",
@@ -165,6 +203,13 @@ constexpr std::array all_columns = std::to_array<Column>({
      .unit = "GiB",
      .path = "peak_hbm_bytes",
      .factor = per_gib,
+     .print = Print::significant,
+     .digits = 5},
+    {.view = View::costs,
+     .key = "peak_hbm_used_gib",
+     .title = "peak HBM used",
+     .unit = "GiB",
+     .figure = used_peak,
      .print = Print::significant,
      .digits = 5},
     {.view = View::costs,
@@ -229,6 +274,27 @@ constexpr std::array all_columns = std::to_array<Column>({
      .digits = 1},
     {.key = "hidden_write_percent", .figure = hidden_writes},
     {.key = "hidden_read_percent", .figure = hidden_reads},
+    {.view = View::costs,
+     .key = "expert_rows_max_mean",
+     .title = "rows of an expert",
+     .unit = "max / mean",
+     .text = expert_rows},
+    {.view = View::costs,
+     .key = "rank_rows_max_planned",
+     .title = "rows of a rank",
+     .unit = "max / planned",
+     .text = rank_rows},
+    {.view = View::costs,
+     .key = "dropped_percent",
+     .title = "dropped",
+     .unit = "%",
+     .path = "routing.dropped_share",
+     .factor = 100,
+     .digits = 2},
+    {.key = "expert_rows_max", .path = "routing.expert_rows.max"},
+    {.key = "expert_rows_mean", .path = "routing.expert_rows.mean"},
+    {.key = "rank_rows_max", .path = "routing.rank_rows.max"},
+    {.key = "rank_rows_planned", .path = "routing.rank_rows.planned"},
     {.key = "link_bytes_per_second", .path = "link_bytes_per_second"},
     {.key = "checked", .text = checked},
     {.key = "fitted_figure", .text = fitted_figure},

@@ -73,6 +73,16 @@ void choose_references(Group& group) {
     if (!group.remat && counts(*row) && config_of(*row, "policy") == "full") group.remat = row;
 }
 
+// The remat row of another batch of the same model where a group has none.
+void choose_base(Group& group, const std::vector<Group>& groups) {
+  group.base = group.remat;
+  for (const Group& other : groups) {
+    const bool same_model = other.kind == group.kind && config_of(*other.rows.front(), "model") ==
+                                                            config_of(*group.rows.front(), "model");
+    if (!group.base && same_model) group.base = other.remat;
+  }
+}
+
 std::vector<const Row*> comparable_rows(const Group& group) {
   std::vector<const Row*> rows;
   std::copy_if(group.rows.begin(), group.rows.end(), std::back_inserter(rows), comparable);
@@ -188,12 +198,29 @@ std::vector<Group> groups_of(const std::vector<Row>& rows) {
                           [](const Row* row) { return counts(*row); });
     choose_references(group);
   }
+  for (Group& group : groups)
+    choose_base(group, groups);
   return groups;
 }
 
 bool has_published(const Group& group) {
   return std::any_of(group.rows.begin(), group.rows.end(),
                      [](const Row* row) { return published_rate(*row).has_value(); });
+}
+
+std::optional<RateRatio> proxy_ratio(const Row& row, const Group& group) {
+  if (!group.base || !row.stands_for) return std::nullopt;
+  const Number rate = rate_of(row), base = rate_of(*group.base);
+  const auto seconds = step_ratio(row, *group.base);
+  if (!rate || !base || *base <= 0 || !seconds) return std::nullopt;
+  const double work = *rate / *base * seconds->median;  // FLOPs of a step over the base's
+  RateRatio ratio{{work / seconds->median, work / seconds->high, work / seconds->low},
+                  std::nullopt};
+  if (group.base->stands_for && row.stands_for->tflops_per_s_per_device &&
+      group.base->stands_for->tflops_per_s_per_device)
+    ratio.published =
+        *row.stands_for->tflops_per_s_per_device / *group.base->stands_for->tflops_per_s_per_device;
+  return ratio;
 }
 
 std::vector<Difference> differences_of(const Group& group) {

@@ -57,12 +57,21 @@ struct Group {
   std::vector<const Row*> rows;
   const Row* first = nullptr;  // the first with a rate; what "over the first row" refers to
   const Row* remat = nullptr;  // labelled "remat", else the first under policy `full`
+  const Row* base = nullptr;   // remat, or where a group has none that of another batch
 };
 // Measured groups first, then projected, then simulated; within a kind in order of appearance, as
 // are the rows of a group, those without a result (oom, failed) after the others.
 // Pointers into `rows`.
 std::vector<Group> groups_of(const std::vector<Row>& rows);
 bool has_published(const Group& group);  // at least one row with a published rate
+
+// TFLOPs/s/device of a proxy's row over that of its group's base, ours and as published of what the
+// two stand for. A rate counts tokens, so the base may have another batch. low and high as in Ratio.
+struct RateRatio {
+  Ratio ours;
+  Number published;
+};
+std::optional<RateRatio> proxy_ratio(const Row& row, const Group& group);
 
 // "A - B" of two rows of a group in seconds a step, ours beside published.
 struct Difference {

@@ -132,10 +132,11 @@ std::string html_hypotheses(const std::vector<Row>& rows) {
 
 std::string html_sources(const std::vector<Row>& rows) {
   std::string body, sources;
-  std::set<std::string> listed;
+  std::set<std::string> ids, listed;
   for (const Row& row : rows) {
-    if (!row.published) continue;
-    const Published& p = *row.published;
+    const std::optional<Published>& shown = row.published ? row.published : row.stands_for;
+    if (!shown || !ids.insert(shown->id).second) continue;
+    const Published& p = *shown;
     body += table_row({{p.id},
                        {significant(p.tflops_per_s_per_device, 4), true},
                        {fixed(p.peak_hbm_gib, 1), true},

@@ -13,12 +13,12 @@ json figure_or_null(const std::optional<double>& figure) {
 }
 json text_or_null(const std::string& value) { return value.empty() ? json(nullptr) : json(value); }
 
-json published_object(const Row& row) {
-  if (!row.published) return nullptr;
-  return {{"tflops_per_s_per_device", figure_or_null(row.published->tflops_per_s_per_device)},
-          {"peak_hbm_gib", figure_or_null(row.published->peak_hbm_gib)},
-          {"outcome", text_or_null(row.published->outcome)},
-          {"source", text_or_null(row.published->source)}};
+json published_object(const std::optional<Published>& published) {
+  if (!published) return nullptr;
+  return {{"tflops_per_s_per_device", figure_or_null(published->tflops_per_s_per_device)},
+          {"peak_hbm_gib", figure_or_null(published->peak_hbm_gib)},
+          {"outcome", text_or_null(published->outcome)},
+          {"source", text_or_null(published->source)}};
 }
 
 json row_object(const Row& row) {
@@ -26,7 +26,8 @@ json row_object(const Row& row) {
   for (const char* key : result_fields())
     if (!object.contains(key)) object[key] = nullptr;
   object["label"] = row.label;
-  object["published"] = published_object(row);
+  object["published"] = published_object(row.published);
+  object["stands_for"] = published_object(row.stands_for);
   return object;
 }
 

@@ -22,7 +22,7 @@ struct Published {
 };
 
 // `result` holds the fields of `run --json` (README, "Fields of a result") and, where a run has them:
-//   "label", "published" (id), "sweep" {"name", "title", "hypotheses": [{"id","setting","status","text"}]}
+//   "label", "published" (id), "stands_for" (id), "sweep" {"name", "title", "hypotheses": [{"id","setting","status","text"}]}
 //   "policy_summary": {"text", "rows": [{"name","fate","tensors","bytes"}], "kept_bytes", "offloaded_bytes",
 //                      "recomputed_flops"}
 //   "memory_curve": [{"segment","step","seconds" or null,"bytes": {role: n}}]  compute-lane order
@@ -36,6 +36,8 @@ struct Row {
   std::string label;
   nlohmann::json result;
   std::optional<Published> published;
+  std::optional<Published> stands_for =
+      {};  // of a proxy: its rates do not compare, their ratios do
 };
 
 }  // namespace spillway

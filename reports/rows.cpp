@@ -62,7 +62,9 @@ constexpr std::array fields = std::to_array<ResultField>({
     {"tokens_per_s_per_device", true, false, number_or_null, a_number},
     {"global_batch", true, false, number_or_null, a_number},
     {"peak_hbm_bytes", true, false, number_or_null, a_number},
+    {"peak_hbm_bytes_used", true, false, number_or_null, a_number},
     {"peak_hbm_by_role", true, false, object_of_numbers, numbers},
+    {"routing", true, false, object_or_null, "an object or null"},
     {"host_bytes", true, false, number_or_null, a_number},
     {"host_bytes_reserved", true, false, number_or_null, a_number},
     {"offloaded_bytes_per_step", true, false, number_or_null, a_number},
@@ -75,6 +77,7 @@ constexpr std::array fields = std::to_array<ResultField>({
     {"environment", true, false, object_or_null, "an object or null"},
     {"label", false, false, text_or_null, a_text},
     {"published", false, false, text_or_null, "the id of a published result, or null"},
+    {"stands_for", false, false, text_or_null, "the id of a published result, or null"},
     {"sweep", false, false, object_or_null, "an object or null"},
     {"policy_summary", false, false, object_or_null, "an object or null"},
     {"memory_curve", false, false, list_of_objects, "a list of objects, or null"},
@@ -112,10 +115,13 @@ std::string label_from(const json& config) {
               is_on("pipeline") ? ", pipelined" : "");
 }
 
-// What find_published() says, with the place it was asked for.
-Published published_of(const std::string& id, const std::string& where) {
+// What find_published() says of the id under `key`, if there is one, with the place it stands at.
+std::optional<Published> published_at(const json& result, const char* key,
+                                      const std::string& where) {
+  const auto id = result.find(key);
+  if (id == result.end() || !id->is_string()) return std::nullopt;
   try {
-    return find_published(id);
+    return find_published(id->get<std::string>());
   } catch (const InputError& error) {
     throw InputError(text(where, ": ", error.what()));
   }
@@ -173,9 +179,8 @@ Row row_of(json result, const std::string& where) {
   const auto label = result.find("label");
   const bool labelled = label != result.end() && label->is_string();
   row.label = labelled ? label->get<std::string>() : label_from(result.at("config"));
-  const auto id = result.find("published");
-  if (id != result.end() && id->is_string())
-    row.published = published_of(id->get<std::string>(), where);
+  row.published = published_at(result, "published", where);
+  row.stands_for = published_at(result, "stands_for", where);
   row.result = std::move(result);
   return row;
 }

@@ -180,7 +180,10 @@ void add_failures(const Group& group, std::vector<std::string>& notes) {
   for (const Row* row : group.rows) {
     const std::string status = text_at(*row, "status"), reason = text_at(*row, "reason");
     if (status == "ok" && reason.empty()) continue;
-    notes.push_back(text(quoted(*row), ": ", status, reason.empty() ? "" : ", ", reason));
+    const auto& published = row->published ? row->published : row->stands_for;
+    const std::string outcome = published ? published->outcome : "";
+    notes.push_back(text(quoted(*row), ": ", status, reason.empty() ? "" : ", ", reason,
+                         outcome.empty() ? "" : "; published: ", outcome));
   }
 }
 

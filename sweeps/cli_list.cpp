@@ -115,13 +115,13 @@ json published_rows() {
   return rows;
 }
 
-struct Kind {
+struct Listing {
   const char* name;
   json (*rows)();
   std::array<const char*, 6> columns;  // keys shown to people; null: no more
 };
 
-constexpr std::array kinds = std::to_array<Kind>({
+constexpr std::array kinds = std::to_array<Listing>({
     {"models", model_rows, {"name", "params_total", "layers", "micro_batch", "seq", "proxy_of"}},
     {"policies", policy_rows, {"name", "note", "device", "offload"}},
     {"machines", machine_rows, {"name", "figures_total", "figures_assumed"}},
@@ -143,7 +143,7 @@ std::string cell(const json& value) {
 }
 
 // Columns as wide as their widest cell, numbers to the right.
-void print_table(const Kind& kind, const json& rows) {
+void print_table(const Listing& kind, const json& rows) {
   std::vector<std::string> lines(rows.size() + 1);
   for (const char* key : kind.columns) {
     if (key == nullptr) break;
@@ -170,7 +170,7 @@ void print_table(const Kind& kind, const json& rows) {
 
 int execute(const ListCommand& command) {
   std::string known;
-  for (const Kind& kind : kinds) {
+  for (const Listing& kind : kinds) {
     known += text(known.empty() ? "" : ", ", kind.name);
     if (command.kind != kind.name) continue;
     if (command.json)

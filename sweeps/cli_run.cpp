@@ -16,6 +16,24 @@ void print_number(const char* label, const nlohmann::json& value) {
   if (!value.is_null()) std::printf("%-26s%.6g\n", label, value.get<double>());
 }
 
+// Blank parts are left out: a capacity drops, ranks of a dropless path receive.
+void print_routing(const nlohmann::json& routing) {
+  if (routing.is_null()) return;
+  std::string line = text(routing["choice"].get<std::string>(), ", ",
+                          routing["path"].get<std::string>(), "; rows received, mean and max");
+  const auto add = [&](const char* who, const nlohmann::json& rows) {
+    if (rows.is_null()) return;
+    line += text("; ", who, " ", rows["mean"].get<double>(), ", ", rows["max"].get<int64_t>());
+    if (rows.contains("planned")) line += text(" of ", rows["planned"].get<int64_t>(), " planned");
+  };
+  add("an expert", routing["expert_rows"]);
+  add("a rank", routing["rank_rows"]);
+  if (!routing["dropped_choices"].is_null())
+    line += text("; dropped ", routing["dropped_choices"].get<int64_t>(), " choices (",
+                 100 * routing["dropped_share"].get<double>(), " %)");
+  std::printf("%-26s%s\n", "routing", line.c_str());
+}
+
 void print_transfers(const nlohmann::json& transfers) {
   if (transfers.is_null() || transfers.empty()) return;
   std::printf("%-26s%-4s %14s %12s %12s\n", "transfer", "", "bytes", "seconds", "exposed");
@@ -39,10 +57,14 @@ void print_result(const nlohmann::json& result) {
   print_number("  full-square count", result["tflops_per_s_per_device_full_attention"]);
   print_number("tokens/s/device", result["tokens_per_s_per_device"]);
   std::printf("%-26s%s\n", "peak HBM", bytes_text(result["peak_hbm_bytes"].get<double>()).c_str());
+  if (result["peak_hbm_bytes_used"] != result["peak_hbm_bytes"])
+    std::printf("%-26s%s\n", "  of it used",
+                bytes_text(result["peak_hbm_bytes_used"].get<double>()).c_str());
   for (const auto& [role, bytes] : result["peak_hbm_by_role"].items())
     if (bytes.get<double>() > 0)
       std::printf("  %-24s%s\n", role.c_str(), bytes_text(bytes.get<double>()).c_str());
   std::printf("%-26s%s\n", "host memory", bytes_text(result["host_bytes"].get<double>()).c_str());
+  print_routing(result["routing"]);
   print_number("exposed transfers, s", result["exposed_transfer_seconds"]);
   print_transfers(result["transfers"]);
   if (result["loss"].is_array() && !result["loss"].empty())

@@ -16,7 +16,11 @@ void set_heading(nlohmann::json& result, const SweepPoint& point, const Sweep& s
     hypotheses.push_back(
         {{"id", h.id}, {"setting", h.setting}, {"status", h.status}, {"text", h.text}});
   result["label"] = point.label;
-  result["published"] = point.published.empty() ? json(nullptr) : json(point.published);
+  const auto id_or_null = [](const std::string& id) {
+    return id.empty() ? json(nullptr) : json(id);
+  };
+  result["published"] = id_or_null(point.published);
+  result["stands_for"] = id_or_null(point.stands_for);
   result["sweep"] = {{"name", header.name}, {"title", header.title}, {"hypotheses", hypotheses}};
 }
 

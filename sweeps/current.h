@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-// Sets what the sweep file says of a point's result and its key does not: "label", "published",
+// Sets what the sweep file says of a point's result and its key does not: "label", "published", "stands_for",
 // "sweep" (title and hypotheses).
 void set_heading(nlohmann::json& result, const SweepPoint& point, const Sweep& sweep);
 

@@ -45,27 +45,33 @@ LinkOption parse_link_option(const std::string& text) {
 namespace {
 
 // Layers and timed steps of the run that measures the proxy's layer time.
-constexpr int64_t probe_layers = 2;
+constexpr int64_t probe_layers = 3;
 constexpr int64_t probe_warmup = 1, probe_steps = 4;
 
-// Wall seconds of one layer, forward and backward, in one step. Peeled iterations have segments of
-// their own, so the loops' own trips divide their time.
+// Wall seconds of one layer of the longest stack, forward and backward. Peeled iterations have
+// segments of their own.
 double layer_seconds(const Prepared& prepared, const Trace& trace) {
+  const Program& program = prepared.schedule.program;
   double seconds = 0;
-  for (size_t i = 0; i < prepared.schedule.program.segments.size(); ++i) {
-    const Segment& segment = prepared.schedule.program.segments[i];
-    if (segment.trips > 1)
-      seconds += segment_seconds(trace, static_cast<int>(i)) / static_cast<double>(segment.trips);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const int segment = longest_segment(program, pass);
+    seconds += segment_seconds(trace, segment) /
+               static_cast<double>(program.segments[static_cast<size_t>(segment)].trips);
   }
   return seconds;
 }
 
+// Bytes that one layer of the same stack writes to the host.
 double offloaded_bytes_per_layer(const Prepared& prepared) {
-  return static_cast<double>(planned_bytes(prepared.schedule, Lane::d2h)) /
-         static_cast<double>(prepared.config.layers);
+  const Schedule& schedule = prepared.schedule;
+  const int segment = longest_segment(schedule.program, Pass::forward);
+  return static_cast<double>(planned_bytes(schedule, Lane::d2h, segment)) /
+         static_cast<double>(schedule.program.segments[static_cast<size_t>(segment)].trips);
 }
 
-// The point a proxy stands for, as in its published sweep: collectives rotated, LHS on.
+// The point a proxy stands for, with LHS and the rest as in its published sweep: projections in
+// FP8; collectives rotated where layers are dense; with experts not rotated, and tokens sent by
+// masks.
 Point full_size_point(const ProxyOf& proxy, const std::string& machine) {
   Point point;
   point.executor = ExecutorKind::sim;
@@ -75,9 +81,11 @@ Point full_size_point(const ProxyOf& proxy, const std::string& machine) {
   point.micro_batch = proxy.micro_batch;
   point.seq = proxy.seq;
   set_field(point, "precision", proxy.precision, "proxy_of");
-  if (point.precision == Precision::nvfp4) point.projection_precision = Precision::fp8;
+  if (point.precision == Precision::nvfp4 || point.precision == Precision::fp8)
+    point.projection_precision = Precision::fp8;
   point.policy = proxy.policy;
-  point.pipeline_collectives = true;
+  point.moe.capacity_path = load_model(proxy.model).moe_layers > 0;
+  point.pipeline_collectives = !point.moe.capacity_path;
   return point;
 }
 
@@ -94,7 +102,7 @@ double measured_layer_seconds(Point point, const ProxyOf& proxy, const Settings&
   // What the policy offloads stays on the device. Presets list names this model may lack, which
   // is an error by hand, so the names come from the summary of what the policy really moves.
   point.policy = proxy.policy;
-  point.layers = probe_layers;
+  point.layers = layers_to_probe(load_model(point.model), probe_layers);
   point.pipeline = point.pipeline_collectives = false;
   point.link.clear();
   point.hbm_bytes.reset();
@@ -122,6 +130,10 @@ double proxy_bytes_per_layer(Point point, const ProxyOf& proxy) {
 }
 
 }  // namespace
+
+int64_t layers_to_probe(const ModelConfig& config, int64_t few) {
+  return (config.moe_layers > 0 ? config.dense_layers : 0) + few;
+}
 
 double resolve_link(const Point& point, const Settings& settings) {
   const LinkOption option = parse_link_option(point.link);

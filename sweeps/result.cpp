@@ -153,14 +153,7 @@ json one_layer(const Schedule& schedule, const Trace& trace, int segment, int64_
 json timeline(const Schedule& schedule, const Trace& trace) {
   json layers = json::array();
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    int longest = -1;
-    for (size_t i = 0; i < schedule.program.segments.size(); ++i) {
-      const Segment& segment = schedule.program.segments[i];
-      if (segment.pass != pass) continue;
-      if (longest < 0 ||
-          segment.trips > schedule.program.segments[static_cast<size_t>(longest)].trips)
-        longest = static_cast<int>(i);
-    }
+    const int longest = longest_segment(schedule.program, pass);
     if (longest < 0) continue;
     const int64_t middle = schedule.program.segments[static_cast<size_t>(longest)].trips / 2;
     layers.push_back(one_layer(schedule, trace, longest, middle));
@@ -183,8 +176,8 @@ const Trace& typical(const std::vector<Trace>& traces) {
   });
 }
 
-// What is known before anything runs.
-json planned(const Prepared& prepared, const Settings& settings) {
+// What is known before anything runs; of routing, what running has shown besides.
+json planned(const Prepared& prepared, const Outcome& outcome, const Settings& settings) {
   const Point& point = prepared.point;
   const bool simulated = point.executor == ExecutorKind::sim;
   json peak = by_role(prepared.plan.peak_by_role);
@@ -207,7 +200,9 @@ json planned(const Prepared& prepared, const Settings& settings) {
       {"tokens_per_step_per_device", *point.micro_batch * *point.seq},
       {"global_batch", *point.micro_batch * point.devices},
       {"peak_hbm_bytes", prepared.plan.device_bytes},
+      {"peak_hbm_bytes_used", used_peak_bytes(prepared.plan, prepared.routed)},
       {"peak_hbm_by_role", peak},
+      {"routing", routing_json(prepared.routed, outcome.routing)},
       {"host_bytes", prepared.plan.host_bytes},
       {"offloaded_bytes_per_step", planned_bytes(prepared.schedule, Lane::d2h)},
       {"link_bytes_per_second",
@@ -225,7 +220,9 @@ const char* const planned_fields[] = {"fitted",
                                       "attention_backward_extra_flops",
                                       "global_batch",
                                       "peak_hbm_bytes",
+                                      "peak_hbm_bytes_used",
                                       "peak_hbm_by_role",
+                                      "routing",
                                       "host_bytes",
                                       "offloaded_bytes_per_step",
                                       "link_bytes_per_second",
@@ -298,7 +295,7 @@ json failed_result(const Point& point, const std::string& reason) {
 }
 
 json result_of(const Prepared& prepared, const Outcome& outcome, const Settings& settings) {
-  json result = planned(prepared, settings);
+  json result = planned(prepared, outcome, settings);
   for (const char* field : run_fields)
     result[field] = nullptr;
   const bool ran = !outcome.traces.empty();

@@ -209,6 +209,7 @@ Prepared prepare(const Point& point, const Settings& settings) {
   result.schedule = drop_implied_waits(std::move(result.schedule), result.plan);
   if (const std::optional<Race> race = find_race(result.schedule, result.plan))
     throw std::logic_error("the schedule is not free of races: " + race->message);
+  result.routed = routed_by(result.schedule.program, point.moe.expert_parallel);
   return result;
 }
 
@@ -231,6 +232,7 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
     if (step >= warmup) outcome.traces.push_back(std::move(trace));
   }
   outcome.gradient_digest = executor.gradient_digest();
+  outcome.routing = routing_record(prepared.schedule.program, executor);
   outcome.host_bytes_reserved = executor.host_bytes_reserved();
   outcome.stale_slots = executor.stale_slots();
   if (outcome.stale_slots > 0)
@@ -248,12 +250,17 @@ Outcome run_sim(const Prepared& prepared) {
   return outcome;
 }
 
+Outcome simulate(const Prepared& prepared) {
+  require_planned_rows(prepared.routed);
+  return run_sim(prepared);
+}
+
 nlohmann::json run_point(const Point& point, const Settings& settings) {
   const Prepared prepared = prepare(point, settings);
   Outcome outcome;
   if (prepared.status == Status::ok)
     outcome = point.executor == ExecutorKind::sim
-                  ? run_sim(prepared)
+                  ? simulate(prepared)
                   : run_cpu(prepared, settings.memory, point.steps, point.warmup);
   return result_of(prepared, outcome, settings);
 }

@@ -14,6 +14,7 @@
 #include "harness/machine.h"
 #include "offload/policy.h"
 #include "sweeps/point.h"
+#include "sweeps/routing.h"
 #include "workloads/accounting.h"
 #include "workloads/config.h"
 
@@ -55,6 +56,7 @@ struct Prepared {
   Capacity capacity;
   std::map<std::string, int64_t> rule_counts;
   SimOptions sim;
+  std::optional<Routed> routed;      // of a model with experts, set by prepare()
   double link_bytes_per_second = 0;  // 0: unpaced, or the machine's own
   Status status = Status::ok;
   std::string reason;  // of an oom: bytes wanted, available, the five largest tensors
@@ -74,6 +76,7 @@ struct Outcome {
   std::vector<Trace> traces;    // timed steps
   std::vector<double> losses;   // every step from step 0, warm-up included
   std::string gradient_digest;  // after the last step; empty for a simulation
+  RoutingRecord routing;        // of the last step; empty for a simulation
   int64_t host_bytes_reserved = 0;
   int64_t stale_slots = 0;
 };
@@ -81,7 +84,10 @@ struct Outcome {
 // Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.
 Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
                 int64_t warmup);
+// Whatever the routing: a search for a capacity asks about the plan alone.
 Outcome run_sim(const Prepared& prepared);
+// The same as a point's result: throws RunError where a rank receives more rows than are planned.
+Outcome simulate(const Prepared& prepared);
 
 // Runs a point by itself: prepare, execute, result.
 nlohmann::json run_point(const Point& point, const Settings& settings);

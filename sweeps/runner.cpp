@@ -71,7 +71,7 @@ class Runner {
     const Settings settings = settings_for(point);
     auto prepared = std::make_unique<Prepared>(prepare(point.point, settings));
     if (point.point.executor == ExecutorKind::sim) {
-      const Outcome outcome = prepared->status == Status::ok ? run_sim(*prepared) : Outcome{};
+      const Outcome outcome = prepared->status == Status::ok ? simulate(*prepared) : Outcome{};
       finish(point, result_of(*prepared, outcome, settings));
     } else if (prepared->status != Status::ok) {
       finish(point, result_of(*prepared, {}, settings));
@@ -162,10 +162,10 @@ class Runner {
     return visit_plan().warmup ? executed.prepared->point.warmup : 0;
   }
 
-  // From a run of two layers of it: a step is its layers and little else.
+  // From a run of a few layers of it: a step is its layers and little else.
   double estimated_step_seconds(Point point) const {
-    const double layers = static_cast<double>(point.layers.value_or(1));
-    point.layers = std::min<int64_t>(2, *point.layers);
+    const double layers = static_cast<double>(*point.layers);
+    point.layers = std::min(*point.layers, layers_to_probe(load_model(point.model), 2));
     point.link.clear();
     const double few = static_cast<double>(*point.layers);
     const Outcome outcome = run_cpu(prepare(point, settings_without_link()), memory_, 1, 0);

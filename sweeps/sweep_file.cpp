@@ -105,9 +105,10 @@ SweepPoint point_of(const json& entry, const Point& defaults, const std::string&
   const std::string where = text(file, ": point '", result.label, "'");
   for (const auto& [key, value] : entry.items()) {
     if (key == "label") continue;
-    if (key == "published") {
-      const std::string id = word(entry, "published", file, where);
-      result.published = at(where, [&] { return find_published(id).id; });
+    if (key == "published" || key == "stands_for") {
+      const std::string id = word(entry, key.c_str(), file, where);
+      (key == "published" ? result.published : result.stands_for) =
+          at(where, [&] { return find_published(id).id; });
     } else {
       set_field(result.point, key, value, where);
     }
@@ -156,8 +157,9 @@ std::vector<SweepPoint> multiplied(std::vector<SweepPoint> points, const json& a
 void refuse_repeats(const Sweep& sweep, const std::string& file) {
   std::set<std::string> labels, keys;
   for (const SweepPoint& point : sweep.points) {
-    if (!labels.insert(point.label).second)
-      refuse(file, "points", "the label '" + point.label + "' twice", "every label once");
+    if (!labels.insert(point.sweep + ": " + point.label).second)
+      refuse(file, "points", "the label '" + point.label + "' twice",
+             "every label of a sweep once");
     if (!keys.insert(key_of(point)).second)
       refuse(file, "points", "the point '" + point.label + "' under another label too",
              "every point once");

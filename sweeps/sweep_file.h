@@ -18,6 +18,7 @@ struct SweepPoint {
   std::string published;   // id of the published result it is set beside, or empty
   std::string sweep;       // name of the sweep file it comes from (an included one keeps its own)
   std::string files = {};  // InputDigests of what it reads that is not shipped, or empty
+  std::string stands_for = {};  // id of the published result that it is a proxy of, or empty
 };
 
 struct Hypothesis {
@@ -48,7 +49,7 @@ struct Sweep {
 };
 
 // Reads {"name", "title", "include": [names], "defaults": {fields}, "points": [{"label",
-// "published", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses":
+// "published", "stands_for", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses":
 // [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point, to 100,000 at
 // most; labels are extended by the axis values. Throws InputError naming file and key (line and column where the
 // JSON is malformed): unknown key, missing label, label or point given twice, bad value.

@@ -136,9 +136,11 @@ void Spreading::visit_elementwise(const Op& op) {
 // Rows of equal groups are exchanged one for one; else how many come is data.
 void Spreading::place_on_expert_side(TensorId id, const Splits& splits) {
   if (!expert_side_.emplace(id, splits).second) return;
-  int64_t& rows = program_.at(id).shape[0];
+  Tensor& tensor = program_.at(id);
+  int64_t& rows = tensor.shape[0];
   token_rows_[id] = rows;
   if (splits.empty()) return;
+  tensor.ragged = true;
   rows =
       static_cast<int64_t>(std::ceil(static_cast<double>(rows) * parallel_.ragged_buffer_factor));
 }

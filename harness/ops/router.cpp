@@ -18,6 +18,7 @@
 #include "harness/error.h"
 #include "harness/ops/all.h"
 #include "harness/ops/operands.h"
+#include "harness/routing.h"
 
 namespace spillway {
 
@@ -118,7 +119,7 @@ void draw(const Routing& r, int64_t t, std::vector<double> shares, int32_t* expe
   }
 }
 
-// `x` holds score + bias and is used up.
+// `x` holds score + bias and is used up; only the choice `model` looks at `x` and `worth`.
 void choose(const Routing& r, int64_t t, const std::vector<double>& shares, float* x, float* worth,
             int32_t* experts) {
   if (r.choice == Routing::Choice::zipf) return draw(r, t, shares, experts);
@@ -174,6 +175,20 @@ void run_router(const OpCall& call, ThreadPool& pool) {
 }
 
 }  // namespace
+
+std::optional<std::vector<int64_t>> rows_of_experts(const Routing& r, int64_t first_token,
+                                                    int64_t tokens) {
+  if (r.choice == Routing::Choice::model) return std::nullopt;
+  const std::vector<double> shares = zipf_shares(r);
+  std::vector<int64_t> rows(static_cast<size_t>(r.experts), 0);
+  std::vector<int32_t> experts(static_cast<size_t>(r.top_k));
+  for (int64_t t = first_token; t < first_token + tokens; ++t) {
+    choose(r, t, shares, nullptr, nullptr, experts.data());
+    for (const int32_t expert : experts)
+      ++rows[index_of(expert)];
+  }
+  return rows;
+}
 
 const OpInfo router_info = {
     OpKind::router, "router",    Lane::compute, "experts of every token and their weights",

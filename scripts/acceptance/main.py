@@ -7,13 +7,19 @@ import traceback
 import aarch64
 import bad_input
 import bench
+import capacity
 import describe
+import grouped
 import identity
 import idle
 import kill
 import large
 import link
+import moe_describe
+import moe_identity
+import moe_plan
 import plan
+import proxy
 import published
 import quickstart
 import race
@@ -25,6 +31,7 @@ from common import Lines, Skip, Unusable
 STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
+    3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
 }
 
 

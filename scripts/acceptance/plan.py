@@ -16,7 +16,7 @@ ONE_STEP = ["--steps", "1", "--warmup", "0"]
 
 
 def options_of(point):
-    return [word for key, value in point.items() if key not in ("label", "published", "link", "hbm")
+    return [word for key, value in point.items() if key not in ("label", "published", "stands_for", "link", "hbm")
             for word in ("--" + key.replace("_", "-"), str(value))]
 
 

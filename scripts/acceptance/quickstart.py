@@ -1,4 +1,4 @@
-"""A clean clone's quickstart ends within 10 minutes with every row, the table and the report."""
+"""A clean clone's quickstart ends in time with every row of both proxies, the table and the report."""
 import pathlib
 import re
 import shutil
@@ -8,7 +8,9 @@ import time
 
 from common import ROOT, Skip, Unusable, fresh, rows_of
 
-LIMIT_SECONDS = 600
+LIMIT_SECONDS = 900  # was 600 with one proxy
+SIMULATED = {"llama3.1-405b": 4, "deepseek-v3": 6}  # rows that end ok
+UNLIKE = {"device, micro batch 2"}  # no other run has its shape: values are compared with none
 
 
 def run(lines, quick):
@@ -39,24 +41,31 @@ def timed_quickstart(lines, clone):
 
 
 def check_rows(lines, rows):
-    measured = [row for row in rows if row["kind"] == "measured"]
-    executed = [row for row in measured if row["status"] == "ok"]
-    out_of_memory = [row for row in measured if row["status"] == "oom"]
-    simulated = [row for row in rows if row["kind"] == "simulated" and row["status"] == "ok"]
-    lines.check("variants executed (5)", [row["label"] for row in executed], len(executed) == 5)
-    lines.check("their values were compared", [row["checked"] for row in executed],
-                all(row["checked"] for row in executed))
-    lines.check("device under a small --hbm is oom (1)", [row["label"] for row in out_of_memory],
+    for proxy in ("llama3.1-405b-proxy", "deepseek-v3-proxy"):
+        check_executed(lines, proxy, [row for row in rows if row["config"]["model"] == proxy])
+    for model, expected in SIMULATED.items():
+        ok = [row["label"] for row in rows
+              if row["config"]["model"] == model and row["kind"] == "simulated" and row["status"] == "ok"]
+        lines.check(f"{model}: rows simulated ({expected})", ok, len(ok) == expected)
+    total = 6 + 6 + 4 + 7
+    lines.check(f"rows in all ({total})", len(rows), len(rows) == total)
+
+
+def check_executed(lines, proxy, rows):
+    executed = [row for row in rows if row["status"] == "ok"]
+    out_of_memory = [row for row in rows if row["status"] == "oom"]
+    lines.check(f"{proxy}: variants executed (5)", [row["label"] for row in executed], len(executed) == 5)
+    lines.check(f"{proxy}: their values were compared", [row["checked"] for row in executed],
+                all(row["checked"] for row in executed if row["label"] not in UNLIKE))
+    lines.check(f"{proxy}: device under a small --hbm is oom (1)", [row["label"] for row in out_of_memory],
                 len(out_of_memory) == 1)
-    lines.check("published rows simulated (4)", [row["label"] for row in simulated], len(simulated) == 4)
-    lines.check("rows in all (10)", len(rows), len(rows) == 10)
     if len(out_of_memory) == 1:
         fits = all(row["peak_hbm_bytes"] <= int(out_of_memory[0]["config"]["hbm"])
                    for row in executed if row["offloaded_bytes_per_step"] > 0)
-        lines.check("the offload variants fit under that --hbm", fits, fits)
+        lines.check(f"{proxy}: the offload variants fit under that --hbm", fits, fits)
     for row in executed:
         step = row["step_seconds"]
-        lines.info(f"step of {row['label']}, s",
+        lines.info(f"{proxy}: step of {row['label']}, s",
                    f"{step['median']:.3f} ({step['min']:.3f} to {step['max']:.3f}, n {step['n']})")
 
 

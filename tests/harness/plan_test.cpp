@@ -98,6 +98,23 @@ TEST(Plan, LargestAreSortedAndAliveAtThePeak) {
   EXPECT_THAT(plan.largest, testing::ElementsAre(e, g, c, f, d));
 }
 
+// x, y and z are alive at the second op, the peak; then z is summed into x, and w comes later.
+TEST(Plan, RaggedBytesAreThoseAliveAtThePeak) {
+  TinyBuilder b("ragged");
+  const TensorId x = b.persistent("x", 1), y = b.local("y"), z = b.local("z"), w = b.local("w");
+  b.program().at(y).ragged = b.program().at(w).ragged = true;
+  b.segment("body", 1);
+  b.add(all(x), all(x), all(y));
+  b.add(all(y), all(y), all(z));
+  b.op(OpKind::add, {all(z), all(z)}, {all(x)}, "back");
+  b.add(all(x), all(x), all(w));
+  b.op(OpKind::add, {all(w), all(w)}, {all(x)}, "again");
+  const Plan plan = plan_memory(adjacent_schedule(b.program()));
+  EXPECT_EQ(plan.live_peak, 3 * 64);
+  EXPECT_EQ(plan.peak_ragged_bytes, 64);
+  EXPECT_EQ(plan_memory(adjacent_schedule(kept_stack(5))).peak_ragged_bytes, 0);
+}
+
 // Every pair of tensors alive at one position, from the schedule's own lists, has disjoint bytes.
 void expect_disjoint(const Schedule& schedule, const Plan& plan) {
   const Program& program = schedule.program;

@@ -92,8 +92,8 @@ TEST(Pipeline, RotationCopiesReplaceRings) {
   const std::vector<std::string> backward = op_names(segment_named(program, "layers.backward"));
   EXPECT_EQ(backward[backward.size() - 2], "h2d.gate");
   EXPECT_EQ(backward.back(), "d2d.gate");
-  EXPECT_EQ(tensor_named(program, "gate.staging").extent, Extent::local);
-  EXPECT_EQ(tensor_named(program, "gate.reload.staging").extent, Extent::local);
+  EXPECT_EQ(tensor_named(program, "layers.forward.gate.staging").extent, Extent::local);
+  EXPECT_EQ(tensor_named(program, "layers.backward.gate.reload.staging").extent, Extent::local);
 }
 
 TEST(Pipeline, CollectivesReachOneIterationEachWay) {

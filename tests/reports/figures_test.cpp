@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reports/rows.h"
 #include "tests/reports/support.h"
 
 namespace spillway {
@@ -74,6 +75,36 @@ TEST(Figures, OrderTellsWhetherThePublishedOneIsReproduced) {
   EXPECT_FALSE(order.same());
   EXPECT_EQ(label(order.ours[0]), "QKV offload + LHS + pipelined");
   EXPECT_EQ(label(order.published[0]), "QKV offload + LHS");
+}
+
+// Two batches of a proxy. 2 TFLOP/s in steps of 4 s over 1.6 in 5: the same work, 1.25. At another
+// batch 1.2 in 2 s: 0.75. Published 908.2 over 578.3: 1.5705; 541.6 over it: 0.9365.
+TEST(Figures, AProxysRatesOverItsRematRow) {
+  const auto row = [](const char* label, const char* batch, double rate, double seconds,
+                      const char* id) {
+    nlohmann::json result = testing::empty_result(label, "measured");
+    result["config"] = {{"model", "p"}, {"micro_batch", batch}};
+    result["tflops_per_s_per_device"] = rate;
+    result["step_seconds"] = {
+        {"median", seconds}, {"min", seconds / 1.1}, {"max", seconds * 1.1}, {"n", 3}};
+    result["label"] = label;
+    if (*id != 0) result["stands_for"] = id;
+    return row_of(result, label);
+  };
+  const std::vector<Row> rows = {row("small", "2", 1.2, 2, "deepseek-v3/offload-lhs-off"),
+                                 row("remat", "8", 1.6, 5, "deepseek-v3/remat"),
+                                 row("fast", "8", 2, 4, "deepseek-v3/offload-lhs-pipelined"),
+                                 row("unnamed", "8", 2, 4, "")};
+  const std::vector<Group> groups = groups_of(rows);
+  ASSERT_EQ(groups.size(), 2u);
+  const auto small = proxy_ratio(rows[0], groups[0]), fast = proxy_ratio(rows[2], groups[1]);
+  EXPECT_NEAR(small->ours.median, 0.75, 1e-12);
+  EXPECT_NEAR(small->published.value(), 541.6 / 578.3, 1e-12);
+  EXPECT_NEAR(fast->ours.median, 1.25, 1e-12);
+  EXPECT_NEAR(fast->ours.low, 1.25 / 1.21, 1e-12);
+  EXPECT_NEAR(fast->ours.high, 1.25 * 1.21, 1e-12);
+  EXPECT_NEAR(fast->published.value(), 908.2 / 578.3, 1e-12);
+  EXPECT_FALSE(proxy_ratio(rows[3], groups[1]).has_value());
 }
 
 TEST(Figures, RowsWithoutARateTakeNoPartInOrderAndDifferences) {

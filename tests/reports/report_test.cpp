@@ -83,7 +83,9 @@ TEST(Report, JsonHoldsEveryFieldOfARun) {
                             "tokens_per_s_per_device",
                             "global_batch",
                             "peak_hbm_bytes",
+                            "peak_hbm_bytes_used",
                             "peak_hbm_by_role",
+                            "routing",
                             "host_bytes",
                             "host_bytes_reserved",
                             "offloaded_bytes_per_step",
@@ -161,6 +163,30 @@ TEST(Report, AnOomRowStaysARowWithItsReasonAndBlanks) {
   for (const Format format : {Format::md, Format::html})
     EXPECT_THAT(render_report(testing::sample_rows(), format),
                 HasSubstr("wanted 5.52 GiB, available 5.45 GiB"));
+}
+
+TEST(Report, RoutingHasColumnsOfCostsWhereThereIsSome) {
+  std::vector<Row> rows = testing::measured_rows();
+  const std::string dense = render_report(rows, Format::md);
+  for (const char* absent : {"rows of an expert", "rows of a rank", "dropped", "peak HBM used"})
+    EXPECT_THAT(dense, Not(HasSubstr(absent)));
+  rows[0].result["routing"] = {{"expert_rows", {{"mean", 37.125}, {"max", 262144}}},
+                               {"rank_rows", {{"planned", 768}, {"mean", 384}, {"max", 512}}},
+                               {"dropped_share", 0.0625}};
+  rows[0].result["peak_hbm_bytes"] = 3LL << 30;
+  rows[0].result["peak_hbm_bytes_used"] = 2LL << 30;
+  rows[1].result["peak_hbm_bytes_used"] = rows[1].result["peak_hbm_bytes"];
+  const std::string md = render_report(rows, Format::md);
+  for (const char* shown :
+       {"rows of an expert, max / mean", "262144 / 37", "rows of a rank, max / planned",
+        "512 / 768", "dropped, %", "6.25", "peak HBM used, GiB", "2.0000"})
+    EXPECT_THAT(md, HasSubstr(shown));
+  const auto csv = split_csv(render_report(rows, Format::csv));
+  EXPECT_EQ(csv_value(csv, 1, "expert_rows_mean"), "37.125");
+  EXPECT_EQ(csv_value(csv, 1, "rank_rows_planned"), "768");
+  EXPECT_EQ(csv_value(csv, 1, "peak_hbm_used_gib"), "2");
+  EXPECT_EQ(csv_value(csv, 2, "peak_hbm_used_gib"), "") << "the whole plan is used";
+  EXPECT_EQ(csv_value(csv, 2, "expert_rows_max_mean"), "");
 }
 
 TEST(Report, MarkdownTablesAreRectangular) {

@@ -33,7 +33,9 @@ const Words& promised_fields() {
                               "tokens_per_s_per_device",
                               "global_batch",
                               "peak_hbm_bytes",
+                              "peak_hbm_bytes_used",
                               "peak_hbm_by_role",
+                              "routing",
                               "host_bytes",
                               "host_bytes_reserved",
                               "offloaded_bytes_per_step",
@@ -80,10 +82,11 @@ json run(const Words& options, const std::set<std::string>& nulls,
 
 const Words two_steps = {"--steps", "3", "--warmup", "1"};
 
-const std::set<std::string> cpu_nulls = {"reason", "fitted", "link_bytes_per_second"};
-const std::set<std::string> sim_nulls = {"reason", "fitted", "link_bytes_per_second", "loss",
-                                         "gradient_digest"};
+const std::set<std::string> cpu_nulls = {"reason", "fitted", "routing", "link_bytes_per_second"};
+const std::set<std::string> sim_nulls = {
+    "reason", "fitted", "routing", "link_bytes_per_second", "loss", "gradient_digest"};
 const std::set<std::string> oom_nulls = {"fitted",
+                                         "routing",
                                          "step_seconds",
                                          "tflops_per_s_per_device",
                                          "tflops_per_s_per_device_full_attention",
@@ -133,7 +136,7 @@ TEST(CliRun, OffloadMovesWhatItSaysAndChangesNoBit) {
 
 TEST(CliRun, TransfersAreListedByNameAndDirection) {
   const json result = run(with(two_steps, {"--policy", "qkv_proj_offloaded", "--link", "0.01"}),
-                          {"reason", "fitted"});
+                          {"reason", "fitted", "routing"});
   EXPECT_EQ(result["link_bytes_per_second"], 1e7);
   std::set<std::string> seen;
   std::map<std::string, double> bytes, seconds;  // by direction

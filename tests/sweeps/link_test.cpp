@@ -61,6 +61,11 @@ TEST(LinkOptionTest, RefusesWhatIsNoRate) {
         << "'" << bad << "'";
 }
 
+TEST(LinkProbe, HoldsLayersOfTheLastKind) {
+  EXPECT_EQ(layers_to_probe(load_model("llama3.1-405b-proxy"), 3), 3);
+  EXPECT_EQ(layers_to_probe(load_model("deepseek-v3-proxy"), 3), 2 + 3);  // after 2 dense ones
+}
+
 // A Llama of 4 layers whose layer takes milliseconds, said to stand for the published point.
 constexpr const char* proxy = R"({
   "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",

@@ -80,22 +80,46 @@ Schedule without_wait(Schedule schedule, size_t number) {
   return schedule;
 }
 
+// Returns how many waits were taken out, one at a time.
+size_t expect_every_wait_is_needed(const Schedule& schedule, const ScheduleVariant& variant) {
+  const Plan plan = plan_memory(schedule);
+  const Schedule needed = drop_implied_waits(schedule, plan);
+  const std::optional<Race> race = find_race(needed, plan);
+  EXPECT_FALSE(race) << label(variant) << ": " << race->message;
+  const size_t waits = count_waits(needed);
+  EXPECT_LE(waits, count_waits(schedule));
+  for (size_t k = 0; k < waits; ++k)
+    EXPECT_TRUE(find_race(without_wait(needed, k), plan)) << label(variant) << ", wait " << k;
+  return waits;
+}
+
 TEST(RaceVariants, AnySingleWaitLessIsRefused) {
   size_t tried = 0;
-  for (const ScheduleVariant& variant : race_variants()) {
-    const Schedule schedule = tiny_schedule(variant, 5);
-    const Plan plan = plan_memory(schedule);
-    const Schedule needed = drop_implied_waits(schedule, plan);
-    const std::optional<Race> race = find_race(needed, plan);
-    EXPECT_FALSE(race) << label(variant) << ": " << race->message;
-    const size_t waits = count_waits(needed);
-    EXPECT_LE(waits, count_waits(schedule));
-    for (size_t k = 0; k < waits; ++k) {
-      EXPECT_TRUE(find_race(without_wait(needed, k), plan)) << label(variant) << ", wait " << k;
-    }
-    tried += waits;
-  }
+  for (const ScheduleVariant& variant : race_variants())
+    tried += expect_every_wait_is_needed(tiny_schedule(variant, 5), variant);
   EXPECT_GT(tried, 500u);
+}
+
+// Two stacks, experts over two of eight devices: dispatch and combine on the collective lane.
+TEST(RaceVariants, AnySingleWaitLessIsRefusedWithExperts) {
+  ModelConfig config = load_model("deepseek-tiny");
+  set_layers(config, 4);
+  WorkloadOptions options;
+  options.micro_batch = 1;
+  options.seq = 8;
+  const Program built = build_program(config, options);
+  size_t tried = 0;
+  for (const int64_t devices : {1, 8}) {
+    const Program sharded = shard(built, devices, {.ranks = devices > 1 ? 2 : 1});
+    for (const bool lhs : {false, true}) {
+      for (const PipelineOptions& rotation :
+           {PipelineOptions{}, PipelineOptions{true, devices > 1, true}}) {
+        const ScheduleVariant variant{"deepseek_v3_offload", devices, lhs, rotation};
+        tried += expect_every_wait_is_needed(schedule_of(sharded, variant), variant);
+      }
+    }
+  }
+  EXPECT_GT(tried, 100u);
 }
 
 // Some of the variants in full, five layers unrolled: damaged like the hand-built programs.

@@ -91,6 +91,23 @@ TEST(SweepFile, IncludedPointsKeepTheirSweep) {
   EXPECT_FALSE(sweep.header_of(sweep.points.front()).calibration.has_value());
 }
 
+TEST(SweepFile, ALabelIsOneOfItsSweep) {
+  json file = good();
+  file["include"] = {"deepseek-v3-proxy", "deepseek-v3-published"};
+  std::set<std::string> sweeps;
+  for (const SweepPoint& point : parsed_file(file).points)
+    if (point.label == "offload, LHS off") sweeps.insert(point.sweep);
+  EXPECT_THAT(sweeps, ElementsAre("deepseek-v3-proxy", "deepseek-v3-published"));
+}
+
+TEST(SweepFile, APointMayStandForAPublishedOne) {
+  json file = good();
+  file["points"][0]["stands_for"] = "deepseek-v3/remat";
+  const SweepPoint point = parsed_file(file).points.front();
+  EXPECT_EQ(point.stands_for, "deepseek-v3/remat");
+  EXPECT_EQ(point.published, "");
+}
+
 struct BadFile {
   const char* what;
   const char* patch;  // JSON merge patch on good()
@@ -130,6 +147,9 @@ const std::vector<BadFile>& bad_files() {
        R"({"defaults": {"lhs": "maybe"}})",
        {"defaults", "lhs", "maybe", "on or off"}},
       {"defaults no object", R"({"defaults": [1]})", {"defaults", "object"}},
+      {"unknown id it stands for",
+       R"({"points": [{"label": "a", "stands_for": "x/y"}]})",
+       {"'a'", "x/y", "deepseek-v3/remat"}},
       {"unknown published",
        R"({"points": [{"label": "a", "published": "x/y"}]})",
        {"x/y", "no-offload"}},
@@ -295,33 +315,71 @@ TEST(ShippedSweeps, ThePublishedRows) {
   EXPECT_GE(sweep.headers.front().hypotheses.size(), 4U);
 }
 
-TEST(ShippedSweeps, TheQuickstartExecutesSixVariantsAndSimulatesThePublishedOnes) {
-  const Sweep sweep = load_sweep("quickstart");
-  std::vector<std::string> executed;
+// The rows of DeepSeek-V3: 128 devices, sequence 4,096, as in the article or as assumed (H4-H7).
+TEST(ShippedSweeps, ThePublishedRowsOfDeepSeek) {
+  const Sweep sweep = load_sweep("deepseek-v3-published");
+  std::vector<std::string> published;
   for (const SweepPoint& point : sweep.points) {
-    if (point.point.executor != ExecutorKind::cpu) continue;
-    executed.push_back(point.label);
+    SCOPED_TRACE(point.label);
+    if (!point.published.empty()) published.push_back(point.published);
+    EXPECT_EQ(point.point.model, "deepseek-v3");
+    EXPECT_EQ(point.point.executor, ExecutorKind::sim);
+    EXPECT_EQ(point.point.devices, 128);
+    EXPECT_EQ(point.point.seq, 4096);
+    EXPECT_EQ(point.point.micro_batch, point.label == "device, micro batch 2" ? 2 : 8);
+    EXPECT_TRUE(point.point.moe.capacity_path);
+    EXPECT_FALSE(point.point.pipeline_collectives);
+    EXPECT_EQ(point.point.lhs, point.label.find("LHS off") == std::string::npos);
+  }
+  EXPECT_THAT(published, ElementsAre("deepseek-v3/remat", "deepseek-v3/offload-lhs-off",
+                                     "deepseek-v3/offload-lhs-pipelined", "deepseek-v3/device-mb2",
+                                     "deepseek-v3/device-mb8"));
+  EXPECT_FALSE(sweep.headers.front().calibration.has_value());
+}
+
+std::vector<std::string> executed_labels(const Sweep& sweep, const std::string& model) {
+  std::vector<std::string> labels;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.point.executor != ExecutorKind::cpu || point.point.model != model) continue;
+    labels.push_back(point.label);
     EXPECT_EQ(point.point.link, "match:gb200-nvl72");
     EXPECT_GE(point.point.steps - point.point.warmup, 10);
   }
-  EXPECT_THAT(executed, ElementsAre("device", "remat", "offload, LHS off", "offload, LHS on",
-                                    "offload, LHS on, pipelined", "device, HBM too small"));
-  EXPECT_EQ(sweep.points.size(), 10U);
+  return labels;
+}
+
+TEST(ShippedSweeps, TheQuickstartExecutesBothProxiesAndSimulatesThePublishedRows) {
+  const Sweep sweep = load_sweep("quickstart");
+  EXPECT_THAT(executed_labels(sweep, "llama3.1-405b-proxy"),
+              ElementsAre("device", "remat", "offload, LHS off", "offload, LHS on",
+                          "offload, LHS on, pipelined", "device, HBM too small"));
+  EXPECT_THAT(executed_labels(sweep, "deepseek-v3-proxy"),
+              ElementsAre("device, micro batch 2", "device, micro batch 8", "remat",
+                          "offload, LHS off", "offload + LHS", "offload + LHS + pipelined"));
+  EXPECT_EQ(sweep.points.size(), 6U + 6 + 4 + 7);
 }
 
 // Planned only; nothing runs.
-TEST(ShippedSweeps, TheSmallHbmOfTheQuickstartFitsWhatOffloadsAndNothingMore) {
+void expect_small_hbm_between(const std::string& model, const std::string& offload_policy) {
+  SCOPED_TRACE(model);
   int64_t small = 0, device = 0, offloading = 0;
   for (const SweepPoint& point : load_sweep("quickstart").points) {
-    if (point.point.executor != ExecutorKind::cpu) continue;
+    if (point.point.executor != ExecutorKind::cpu || point.point.model != model) continue;
     const int64_t peak = prepare(point.point, {}).plan.device_bytes;
-    if (point.point.hbm_bytes) small = *point.point.hbm_bytes;
-    if (point.point.policy == "qkv_proj_offloaded") offloading = std::max(offloading, peak);
-    if (point.label == "device") device = peak;
+    if (point.point.hbm_bytes) {
+      small = *point.point.hbm_bytes;
+      device = peak;
+    }
+    if (point.point.policy == offload_policy) offloading = std::max(offloading, peak);
   }
   EXPECT_GT(offloading, 0);
   EXPECT_LE(offloading, small);
   EXPECT_LT(small, device);
+}
+
+TEST(ShippedSweeps, TheSmallHbmOfTheQuickstartFitsWhatOffloadsAndNothingMore) {
+  expect_small_hbm_between("llama3.1-405b-proxy", "qkv_proj_offloaded");
+  expect_small_hbm_between("deepseek-v3-proxy", "deepseek_v3_offload");
 }
 
 }  // namespace

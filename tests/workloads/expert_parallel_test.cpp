@@ -114,6 +114,22 @@ TEST(ExpertParallel, TheRaggedBufferIsPlanned) {
   EXPECT_NEAR((executed_flops(shard(one, 128, {8, 2})).matmul - counted) / 1e12, 4017.615, 0.001);
 }
 
+// What has rows that others send; neither their offsets nor what comes back.
+TEST(ExpertParallel, WhatIsRaggedIsMarked) {
+  for (const bool capacity : {false, true}) {
+    const Program program = shard(built("deepseek-tiny", capacity, 2, 64), 4, {2, 1.5});
+    for (const char* name : {"expert_rows.received", "expert_gate_proj", "expert_product",
+                             "expert_down_proj", "expert_gate_proj.input_gradient"})
+      EXPECT_EQ(tensor_of(program, text("moe_layers.", name)).ragged, !capacity) << name;
+    for (const char* name : {"expert_rows", "expert_down_proj.returned", "shared_gate_proj"})
+      EXPECT_FALSE(tensor_of(program, text("moe_layers.", name)).ragged) << name;
+  }
+  const Program dropless = shard(built("deepseek-tiny", false, 2, 64), 4, {2, 1.5});
+  EXPECT_FALSE(tensor_of(dropless, "moe_layers.route_offsets.received").ragged);
+  for (const Tensor& tensor : built("deepseek-tiny", false, 2, 64).tensors)
+    EXPECT_FALSE(tensor.ragged) << tensor.name;
+}
+
 TEST(ExpertParallel, BadRanksAreRefused) {
   const Program program = built("deepseek-tiny", false, 1, 8);
   EXPECT_THROW(shard(program, 4, {3, 1}), InputError);
