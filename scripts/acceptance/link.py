@@ -1,7 +1,7 @@
 """With the link matched, pipelined copies are hidden; at an eighth of it the order of variants is plain."""
 import json
 
-from common import HERE, PROXY, Skip, WORK, check_tests, hidden_share, percent, run_json, spillway, sweep, write_sweep
+from common import HERE, Skip, WORK, check_tests, hidden_share, percent, run_json, spillway, sweep, write_sweep
 
 TIMED_STEPS = 10
 BUDGET_SECONDS = 480  # of timed steps in one sweep; a machine without bf16 products runs fewer layers
@@ -9,14 +9,16 @@ FEWEST_LAYERS = 4
 OFF, ON, PIPELINED = "LHS off", "LHS on", "LHS on, pipelined"
 
 
-def layers_in_budget(content):
-    """The proxy's own layers (None), or so many that the sweep ends in about the budget."""
-    short = [run_json("--model", PROXY, "--layers", layers, "--steps", 2, "--warmup", 1)["step_seconds"]["median"]
-             for layers in (1, 3)]
-    a_layer = max((short[1] - short[0]) / 2, 1e-3)
+def layers_in_budget(content, all_layers=24, dense=0):
+    """The proxy's own layers (None), or so many that the sweep ends in about the budget. `dense`: its dense
+    layers, where experts follow them."""
+    few, more = dense + 1, dense + 3
+    short = [run_json("--model", content["defaults"]["model"], "--layers", layers, "--steps", 2, "--warmup",
+                      1)["step_seconds"]["median"] for layers in (few, more)]
+    a_layer = max((short[1] - short[0]) / (more - few), 1e-3)
     steps = content["defaults"]["steps"] * len(content["points"])
-    affordable = int((BUDGET_SECONDS / steps - short[0]) / a_layer) + 1
-    return None if affordable >= 24 else max(FEWEST_LAYERS, affordable)
+    affordable = few + int((BUDGET_SECONDS / steps - short[0]) / a_layer)
+    return None if affordable >= all_layers else max(dense + FEWEST_LAYERS, affordable)
 
 
 def rows_by_label(lines, file, name):
