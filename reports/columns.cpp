@@ -83,7 +83,10 @@ std::string expert_rows(const Row& row, const Group&) {
   return beside(figure_at(row, "routing.expert_rows.max"),
                 figure_at(row, "routing.expert_rows.mean"));
 }
+// One rank has its own rows, no more and no less.
 std::string rank_rows(const Row& row, const Group&) {
+  const std::string ranks = config_of(row, "expert_parallel");
+  if (ranks.empty() || ranks == "1") return "";
   return beside(figure_at(row, "routing.rank_rows.max"),
                 figure_at(row, "routing.rank_rows.planned"));
 }

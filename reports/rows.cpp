@@ -27,6 +27,9 @@ struct ResultField {
 
 bool text_or_null(const json& v) { return v.is_string() || v.is_null(); }
 bool number_or_null(const json& v) { return v.is_number() || v.is_null(); }
+bool amount_or_null(const json& v) {
+  return v.is_null() || (v.is_number() && v.get<double>() >= 0);
+}
 bool object_or_null(const json& v) { return v.is_object() || v.is_null(); }
 bool array_or_null(const json& v) { return v.is_array() || v.is_null(); }
 bool is_object(const json& v) { return v.is_object(); }
@@ -43,8 +46,12 @@ bool list_of_objects(const json& v) {
 bool object_of_numbers(const json& v) {
   return v.is_null() || (v.is_object() && std::all_of(v.begin(), v.end(), number_or_null));
 }
+bool object_of_amounts(const json& v) {
+  return v.is_null() || (v.is_object() && std::all_of(v.begin(), v.end(), amount_or_null));
+}
 
-constexpr const char* a_number = "a number or null";
+constexpr const char* amounts = "an object of numbers of at least 0, or null";
+constexpr const char* an_amount = "a number of at least 0, or null";
 constexpr const char* a_text = "a string or null";
 constexpr const char* numbers = "an object of numbers, or null";
 
@@ -54,23 +61,23 @@ constexpr std::array fields = std::to_array<ResultField>({
     {"kind", true, true, is_kind, "one of \"measured\", \"simulated\", \"projected\""},
     {"checked", true, true, is_bool, "true or false"},
     {"fitted", true, false, object_or_null, "an object {figure, value, on} or null"},
-    {"step_seconds", true, false, object_of_numbers, numbers},
-    {"tflops_per_s_per_device", true, false, number_or_null, a_number},
-    {"tflops_per_s_per_device_full_attention", true, false, number_or_null, a_number},
-    {"executed_matmul_flops", true, false, number_or_null, a_number},
-    {"attention_backward_extra_flops", true, false, number_or_null, a_number},
-    {"tokens_per_s_per_device", true, false, number_or_null, a_number},
-    {"global_batch", true, false, number_or_null, a_number},
-    {"peak_hbm_bytes", true, false, number_or_null, a_number},
-    {"peak_hbm_bytes_used", true, false, number_or_null, a_number},
-    {"peak_hbm_by_role", true, false, object_of_numbers, numbers},
+    {"step_seconds", true, false, object_of_amounts, amounts},
+    {"tflops_per_s_per_device", true, false, amount_or_null, an_amount},
+    {"tflops_per_s_per_device_full_attention", true, false, amount_or_null, an_amount},
+    {"executed_matmul_flops", true, false, amount_or_null, an_amount},
+    {"attention_backward_extra_flops", true, false, amount_or_null, an_amount},
+    {"tokens_per_s_per_device", true, false, amount_or_null, an_amount},
+    {"global_batch", true, false, amount_or_null, an_amount},
+    {"peak_hbm_bytes", true, false, amount_or_null, an_amount},
+    {"peak_hbm_bytes_used", true, false, amount_or_null, an_amount},
+    {"peak_hbm_by_role", true, false, object_of_amounts, amounts},
     {"routing", true, false, object_or_null, "an object or null"},
-    {"host_bytes", true, false, number_or_null, a_number},
-    {"host_bytes_reserved", true, false, number_or_null, a_number},
-    {"offloaded_bytes_per_step", true, false, number_or_null, a_number},
-    {"exposed_transfer_seconds", true, false, number_or_null, a_number},
+    {"host_bytes", true, false, amount_or_null, an_amount},
+    {"host_bytes_reserved", true, false, amount_or_null, an_amount},
+    {"offloaded_bytes_per_step", true, false, amount_or_null, an_amount},
+    {"exposed_transfer_seconds", true, false, amount_or_null, an_amount},
     {"transfers", true, false, list_of_objects, "a list of objects, or null"},
-    {"link_bytes_per_second", true, false, number_or_null, a_number},
+    {"link_bytes_per_second", true, false, amount_or_null, an_amount},
     {"loss", true, false, array_or_null, "a list or null"},
     {"gradient_digest", true, false, text_or_null, a_text},
     {"config", true, true, is_object, "an object"},

@@ -169,8 +169,8 @@ std::string reads_note(const Group& group) {
         quoted(*row), " hides ", part(*writes), " of its writes and ", part(*reads),
         " of its reads. LHS moves work within one body, so a read has only that to hide behind "
         "which its backward body can do before the first reader: on one device there is no weight "
-        "gather, and the input gradient of the down projection is all that needs no reloaded "
-        "value. Where the copies take longer than that, the rest is exposed; pipelining reloads "
+        "gather, and little else needs no reloaded value (in a dense layer the input gradient of "
+        "the down projection). Where the copies take longer than that, the rest is exposed; pipelining reloads "
         "during the layer before.");
   }
   return "";

@@ -251,6 +251,11 @@ void verify_point(const Point& point) {
     throw InputError(text("--warmup: found ", point.warmup, " of --steps ", point.steps,
                           ", expected fewer warm-up steps than steps"));
   if (point.executor == ExecutorKind::sim) refuse_of_a_simulation(point);
+  const bool narrow = point.precision == Precision::fp8 || point.precision == Precision::nvfp4;
+  if (!narrow && point.projection_precision != Point{}.projection_precision)
+    throw InputError(text("--projection-precision: found ", name_of(point.projection_precision),
+                          " with --precision ", name_of(point.precision),
+                          ", which projections have too; expected --precision fp8 or nvfp4"));
   if (!point.moe.capacity_path && point.moe.capacity_factor != 1)
     throw InputError(text("--capacity-factor: found ", point.moe.capacity_factor,
                           " with --moe dropless, which drops no token; expected --moe capacity"));

@@ -98,6 +98,9 @@ bool DomBuilder::parse_error(std::size_t, const std::string& token,
 }  // namespace
 
 ParsedJson parse_json(const std::string& json_text, const std::string& file) {
+  // The parser takes a NUL for the end of the text.
+  if (const size_t nul = json_text.find('\0'); nul != std::string::npos)
+    throw InputError(text(file, ": byte ", nul, ": found a NUL, expected text"));
   DomBuilder builder(file);
   json::sax_parse(json_text, &builder);
   return std::move(builder).take();

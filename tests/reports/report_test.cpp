@@ -173,6 +173,8 @@ TEST(Report, RoutingHasColumnsOfCostsWhereThereIsSome) {
   rows[0].result["routing"] = {{"expert_rows", {{"mean", 37.125}, {"max", 262144}}},
                                {"rank_rows", {{"planned", 768}, {"mean", 384}, {"max", 512}}},
                                {"dropped_share", 0.0625}};
+  EXPECT_THAT(render_report(rows, Format::md), Not(HasSubstr("rows of a rank"))) << "one rank";
+  rows[0].result["config"]["expert_parallel"] = "2";
   rows[0].result["peak_hbm_bytes"] = 3LL << 30;
   rows[0].result["peak_hbm_bytes_used"] = 2LL << 30;
   rows[1].result["peak_hbm_bytes_used"] = rows[1].result["peak_hbm_bytes"];

@@ -27,6 +27,13 @@ TEST(CliRefusals, ASimulationTakesNothingFromThisCpu) {
   EXPECT_EQ(defaults.exit_code, 0) << defaults.err;
 }
 
+// The projections of bf16 and fp32 are bf16 and fp32.
+TEST(CliRefusals, APrecisionOfProjectionsAloneIsAMistake) {
+  for (const Words& run : {tiny_run, tiny_sim, with(tiny_sim, {"--precision", "fp32"})})
+    expect_refused(with(run, {"--projection-precision", "fp8"}),
+                   {"--projection-precision: found fp8", "expected --precision fp8 or nvfp4"});
+}
+
 TEST(CliRefusals, ASweepOfThemRunsNothing) {
   const ScratchDir scratch;
   const std::string file = scratch.file("s.json", R"({"name": "s", "title": "s",

@@ -198,6 +198,8 @@ TEST(Config, MalformedTextSaysWhere) {
               HasSubstr("c.json: parse error at line 3, column 1"));
   EXPECT_THAT(error_of([] { parse_config("", "c.json"); }), HasSubstr("line 1"));
   EXPECT_THAT(error_of([] { parse_config("{\"a\": \"\xff\"}", "c.json"); }), HasSubstr("line 1"));
+  EXPECT_THAT(error_of([] { parse_config(std::string("{}\0", 3), "c.json"); }),
+              HasSubstr("c.json: byte 2: found a NUL"));
   EXPECT_THAT(error_of([] { parse_config("[1, 2]", "c.json"); }),
               HasSubstr("found an array, expected an object"));
   EXPECT_THAT(error_of([] { parse_config(std::string(1000000, '['), "c.json"); }),
