@@ -201,7 +201,7 @@ void run_grouped(const OpCall& call, ThreadPool& pool) {
       sizes_of(call.inputs[0].shape, (gradient ? call.outputs[0] : call.inputs[1]).shape);
   const std::vector<Product> groups = group_products(call, s);
   if (!gradient) zero_rest(call, s, pool);
-  const MatmulPath path = path_for(call.inputs[0].dtype);
+  const MatmulPath path = path_for_groups(call.inputs[0].dtype);
   if (path == MatmulPath::plain) {
     for (const Product& q : groups)
       product_plain(q, pool);

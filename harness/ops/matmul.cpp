@@ -102,6 +102,13 @@ MatmulPath path_for(DType in) {
   return bf16;
 }
 
+MatmulPath path_for_groups(DType in) {
+  static const bool asked = std::getenv("SPILLWAY_MATMUL") != nullptr;
+  const MatmulPath path = path_for(in);
+  const bool library = path == MatmulPath::onednn && in == DType::f32;
+  return library && !asked ? MatmulPath::portable : path;
+}
+
 void product(const Product& q, ThreadPool& pool) {
   switch (path_for(q.in)) {
     case MatmulPath::onednn:

@@ -46,6 +46,9 @@ Product tile_of(const Product& whole, const Tiling& tiles, int64_t index);
 
 // What this machine (or SPILLWAY_MATMUL) computes products of this dtype by.
 MatmulPath path_for(DType in);
+// The same for products by groups of rows, whose sizes are data: their pieces outweigh what fp32
+// gains by the library, so fp32 takes the portable path unless SPILLWAY_MATMUL says otherwise.
+MatmulPath path_for_groups(DType in);
 // c = A B by that path.
 void product(const Product& product, ThreadPool& pool);
 
