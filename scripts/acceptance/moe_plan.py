@@ -17,7 +17,8 @@ def run(lines, quick):
         options = ["--model", *words, *ONE_STEP]
         result = run_json(*options)
         check_capacity(lines, " ".join(words), options, result["peak_hbm_bytes"])
-        check_tight(lines, " ".join(words), result)
+        if words[4] != "1":  # of one token a tensor is smaller than the alignment of its offset
+            check_tight(lines, " ".join(words), result)
     sweep = json.loads((ROOT / "sweeps/deepseek-v3-published.json").read_text(encoding="utf-8"))
     for point in sweep["points"]:
         check_tight(lines, point["label"], run_json(*options_of({**sweep["defaults"], **point})))
