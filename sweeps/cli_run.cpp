@@ -90,7 +90,9 @@ int execute(const RunCommand& command) {
   std::cerr << result["policy_summary"]["text"].get<std::string>() << "\n";
   if (command.json != "-") print_result(result);
   if (!command.json.empty()) write_json(command.json, result);
-  return 0;
+  if (result["status"] != "failed") return 0;
+  std::cerr << "spillway: " << result["reason"].get<std::string>() << "\n";
+  return 1;
 }
 
 }  // namespace spillway

@@ -83,15 +83,20 @@ bool parse_moe_path(const std::string& text) {
 
 RoutingChoice parse_routing(const std::string& text) {
   using Kind = RoutingChoice::Kind;
-  const char* const expected = "uniform, zipf:S with S greater than 0, or one";
+  // Beyond, shares of later experts are nothing in a double.
+  constexpr double steepest = 64;
+  const char* const expected = "uniform, zipf:S with S greater than 0 and at most 64, or one";
   if (text == "uniform") return {Kind::uniform, 0};
   if (text == "one") return {Kind::one, 0};
   if (text.compare(0, 5, "zipf:") != 0) bad_value("--routing", text, expected);
+  double exponent = 0;
   try {
-    return {Kind::zipf, parse_positive_real("--routing", text.substr(5))};
+    exponent = parse_positive_real("--routing", text.substr(5));
   } catch (const InputError&) {
     bad_value("--routing", text, expected);
   }
+  if (exponent > steepest) bad_value("--routing", text, expected);
+  return {Kind::zipf, exponent};
 }
 
 std::string parse_collectives(const std::string& text) {
@@ -259,6 +264,11 @@ void verify_point(const Point& point) {
   if (!point.moe.capacity_path && point.moe.capacity_factor != 1)
     throw InputError(text("--capacity-factor: found ", point.moe.capacity_factor,
                           " with --moe dropless, which drops no token; expected --moe capacity"));
+  const bool ragged = point.moe.expert_parallel > 1 && !point.moe.capacity_path;
+  if (point.moe.ragged_buffer_factor > 0 && !ragged)
+    throw InputError(text("--ragged-buffer-factor: found ", point.moe.ragged_buffer_factor,
+                          " where a device receives as many rows as it sends; expected "
+                          "--expert-parallel above 1 and --moe dropless"));
   if (point.devices % point.moe.expert_parallel != 0)
     throw InputError(text("--expert-parallel: found ", point.moe.expert_parallel, " of --devices ",
                           point.devices, ", expected a divisor of the devices"));

@@ -149,11 +149,11 @@ std::optional<Routed> routed_by(const Program& program, int64_t ranks) {
   return routed;
 }
 
-void require_planned_rows(const std::optional<Routed>& routed) {
-  if (!routed || routed->fullest_rows <= routed->planned_rows) return;
-  throw RunError(text("routing ", choice_of(routed->routing), ": the fullest of ", routed->ranks,
-                      " ranks receives ", routed->fullest_rows, " rows a layer, planned are ",
-                      routed->planned_rows, " (--ragged-buffer-factor)"));
+std::string more_rows_than_planned(const std::optional<Routed>& routed) {
+  if (!routed || routed->fullest_rows <= routed->planned_rows) return "";
+  return text("routing ", choice_of(routed->routing), ": the fullest of ", routed->ranks,
+              " ranks receives ", routed->fullest_rows, " rows a layer, planned are ",
+              routed->planned_rows, " (--ragged-buffer-factor)");
 }
 
 int64_t used_peak_bytes(const Plan& plan, const std::optional<Routed>& routed) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -35,8 +36,8 @@ struct Routed {
 // Empty for a model without experts. `ranks`: those that experts are spread over.
 std::optional<Routed> routed_by(const Program& program, int64_t ranks);
 
-// Throws RunError with both numbers where the fullest rank receives more rows than are planned.
-void require_planned_rows(const std::optional<Routed>& routed);
+// Where the fullest rank receives more rows than are planned: why, with both numbers; else empty.
+std::string more_rows_than_planned(const std::optional<Routed>& routed);
 
 // The planned peak less the rows of ragged tensors that the fullest rank leaves unused.
 int64_t used_peak_bytes(const Plan& plan, const std::optional<Routed>& routed);

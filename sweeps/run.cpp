@@ -2,6 +2,7 @@
 #include "sweeps/run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "harness/embedded.h"
 #include "harness/error.h"
@@ -23,6 +24,8 @@ const char* name_of(Status status) {
       return "oom";
     case Status::host_oom:
       return "host_oom";
+    case Status::failed:
+      return "failed";
   }
   return "?";
 }
@@ -210,6 +213,11 @@ Prepared prepare(const Point& point, const Settings& settings) {
   if (const std::optional<Race> race = find_race(result.schedule, result.plan))
     throw std::logic_error("the schedule is not free of races: " + race->message);
   result.routed = routed_by(result.schedule.program, point.moe.expert_parallel);
+  const std::string excess = more_rows_than_planned(result.routed);
+  if (result.status == Status::ok && !excess.empty()) {
+    result.status = Status::failed;
+    result.reason = excess;
+  }
   return result;
 }
 
@@ -228,6 +236,9 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
         throw RunError(text("step ", step, ", lane ", name_of(lane), ": moved ",
                             trace.bytes_moved[static_cast<int>(lane)], " bytes, planned ",
                             planned_bytes(prepared.schedule, lane)));
+    if (!std::isfinite(trace.loss))
+      throw RunError(
+          text("step ", step, ": the loss is ", trace.loss, ", expected a finite number"));
     outcome.losses.push_back(trace.loss);
     if (step >= warmup) outcome.traces.push_back(std::move(trace));
   }
@@ -250,17 +261,12 @@ Outcome run_sim(const Prepared& prepared) {
   return outcome;
 }
 
-Outcome simulate(const Prepared& prepared) {
-  require_planned_rows(prepared.routed);
-  return run_sim(prepared);
-}
-
 nlohmann::json run_point(const Point& point, const Settings& settings) {
   const Prepared prepared = prepare(point, settings);
   Outcome outcome;
   if (prepared.status == Status::ok)
     outcome = point.executor == ExecutorKind::sim
-                  ? simulate(prepared)
+                  ? run_sim(prepared)
                   : run_cpu(prepared, settings.memory, point.steps, point.warmup);
   return result_of(prepared, outcome, settings);
 }

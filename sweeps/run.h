@@ -35,7 +35,7 @@ struct Settings {
   std::shared_ptr<CpuMemory> memory;  // shared arenas of CPU runs; null: made when needed
 };
 
-enum class Status : uint8_t { ok, oom, host_oom };
+enum class Status : uint8_t { ok, oom, host_oom, failed };
 const char* name_of(Status status);
 
 // What a plan is held against, bytes of one device.
@@ -59,13 +59,15 @@ struct Prepared {
   std::optional<Routed> routed;      // of a model with experts, set by prepare()
   double link_bytes_per_second = 0;  // 0: unpaced, or the machine's own
   Status status = Status::ok;
-  std::string reason;  // of an oom: bytes wanted, available, the five largest tensors
+  // Of an oom: bytes wanted, available, the five largest tensors. Of a failure: both numbers.
+  std::string reason;
 };
 
 // Builds, shards, applies the policy, pipelines, schedules and plans: all that decides whether the
 // point fits, without the proof that running it needs. Throws InputError for a user's mistake.
 Prepared plan_point(const Point& point, const Settings& settings);
-// The same, and proves. Throws std::logic_error if the schedule is not free of races.
+// The same, and proves; `failed` where a rank would receive more rows of experts than are planned.
+// Throws std::logic_error if the schedule is not free of races.
 Prepared prepare(const Point& point, const Settings& settings);
 
 // The five largest tensors of the host's plan, largest first.
@@ -84,10 +86,7 @@ struct Outcome {
 // Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.
 Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
                 int64_t warmup);
-// Whatever the routing: a search for a capacity asks about the plan alone.
 Outcome run_sim(const Prepared& prepared);
-// The same as a point's result: throws RunError where a rank receives more rows than are planned.
-Outcome simulate(const Prepared& prepared);
 
 // Runs a point by itself: prepare, execute, result.
 nlohmann::json run_point(const Point& point, const Settings& settings);

@@ -71,7 +71,7 @@ class Runner {
     const Settings settings = settings_for(point);
     auto prepared = std::make_unique<Prepared>(prepare(point.point, settings));
     if (point.point.executor == ExecutorKind::sim) {
-      const Outcome outcome = prepared->status == Status::ok ? simulate(*prepared) : Outcome{};
+      const Outcome outcome = prepared->status == Status::ok ? run_sim(*prepared) : Outcome{};
       finish(point, result_of(*prepared, outcome, settings));
     } else if (prepared->status != Status::ok) {
       finish(point, result_of(*prepared, {}, settings));

@@ -97,8 +97,8 @@ void Spreading::divide_weights() {
   for (const TensorId id : state) {
     int64_t& experts = program_.at(id).shape[0];
     if (experts % parallel_.ranks != 0)
-      throw InputError(text("expert-parallel: found ", parallel_.ranks, ", expected a divisor of ",
-                            experts, ", the number of experts"));
+      throw InputError(text("--expert-parallel: found ", parallel_.ranks,
+                            ", expected a divisor of ", experts, ", the number of experts"));
     experts /= parallel_.ranks;
   }
 }

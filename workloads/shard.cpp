@@ -258,11 +258,14 @@ Program without_unused(Program program) {
 Program shard(const Program& program, int64_t devices, const ExpertParallel& experts) {
   if (devices < 1) throw InputError(text("devices: found ", devices, ", expected at least 1"));
   if (experts.ranks < 1 || devices % experts.ranks != 0)
-    throw InputError(text("expert-parallel: found ", experts.ranks, ", expected a divisor of ",
+    throw InputError(text("--expert-parallel: found ", experts.ranks, ", expected a divisor of ",
                           devices, ", the number of devices"));
-  if (!(experts.ragged_buffer_factor > 0))
-    throw InputError(text("ragged-buffer-factor: found ", experts.ragged_buffer_factor,
-                          ", expected a number above 0"));
+  const auto all_rows = static_cast<double>(experts.ranks);  // what all ranks send, over one's
+  if (!(experts.ragged_buffer_factor > 0) ||
+      (experts.ranks > 1 && experts.ragged_buffer_factor > all_rows))
+    throw InputError(text("--ragged-buffer-factor: found ", experts.ragged_buffer_factor,
+                          ", expected a number above 0 and at most ", experts.ranks,
+                          ", the ranks that experts are spread over"));
   check(program.devices == 1, "program ", program.name, " is sharded already, over ",
         program.devices, " devices");
   if (devices == 1) return program;

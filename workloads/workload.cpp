@@ -13,10 +13,13 @@ namespace {
 
 void check_moe_options(const ModelConfig& config, const WorkloadOptions& options) {
   const MoeOptions& moe = options.moe;
-  if (!config.moe) return refuse_moe_options(moe, config.name);
-  if (!(moe.capacity_factor > 0))
-    throw InputError(
-        text("capacity-factor: found ", moe.capacity_factor, ", expected a number above 0"));
+  if (config.moe_layers == 0) return refuse_moe_options(moe, config.name);
+  const double room_for_all =
+      static_cast<double>(config.moe->experts) / static_cast<double>(config.moe->top_k);
+  if (!(moe.capacity_factor > 0) || moe.capacity_factor > room_for_all)
+    throw InputError(text("--capacity-factor: found ", moe.capacity_factor,
+                          ", expected a number above 0 and at most ", room_for_all,
+                          ", experts over those a token takes: every token has room then"));
   const char* rows_of_experts = "micro-batch * seq * experts of a token";
   const int64_t rows =
       checked_product(rows_of_experts, {options.micro_batch, options.seq, config.moe->top_k});

@@ -90,7 +90,8 @@ TEST(CliUsage, OptionsThatContradictEachOther) {
   expect_run_refused({"--link", "match:gb200-nvl72"}, {"--link", "llama-tiny", "proxy"});
   expect_run_refused({"--moe", "capacity"}, {"--moe", "capacity", "llama-tiny", "dense"});
   expect_run_refused({"--routing", "zipf:1.2"}, {"--routing", "zipf:1.2", "dense"});
-  expect_run_refused({"--ragged-buffer-factor", "2"}, {"--ragged-buffer-factor", "2", "dense"});
+  expect_run_refused({"--ragged-buffer-factor", "2"},
+                     {"--ragged-buffer-factor: found 2", "--expert-parallel"});
   expect_run_refused({"--executor", "sim", "--devices", "8", "--expert-parallel", "4"},
                      {"--expert-parallel", "4", "dense"});
 }

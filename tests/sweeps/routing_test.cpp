@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 Point expert_point(const std::string& model, ExecutorKind executor, const RoutingChoice& routing) {
   Point point;
@@ -42,13 +43,14 @@ json rank_json(int64_t planned, int64_t mean, int64_t max) {
   return {{"planned", planned}, {"mean", mean}, {"max", max}};
 }
 
+// The reason of a point that fails, with the plan and the routing that it fails by.
 std::string failure_of(const Point& point) {
-  try {
-    run_point(point, {});
-  } catch (const RunError& error) {
-    return error.what();
-  }
-  return "";
+  const json result = run_point(point, {});
+  EXPECT_EQ(result["status"], "failed");
+  EXPECT_TRUE(result["step_seconds"].is_null());
+  EXPECT_GT(result["routing"]["rank_rows"]["max"], result["routing"]["rank_rows"]["planned"]);
+  EXPECT_GT(result["peak_hbm_bytes"], 0);
+  return result["reason"].is_string() ? result["reason"].get<std::string>() : "";
 }
 
 TEST(RoutingReport, DenseModelsHaveNone) {
@@ -180,15 +182,49 @@ const Words crowded = {"--model", "deepseek-tiny",     "--executor", "sim", "--d
                        "2",       "--expert-parallel", "2"};
 
 TEST(RoutingReport, TheCommandLineFailsOrPrintsIt) {
-  const Finished failed = spillway_cli(with(with({"run"}, crowded), {"--routing", "one"}));
+  const Words one_expert = with(with({"run"}, crowded), {"--routing", "one"});
+  const Finished failed = spillway_cli(with(one_expert, {"--json", "-"}));
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_THAT(failed.err, AllOf(HasSubstr("768"), HasSubstr("384")));
-  const Finished done = spillway_cli(
-      with(with({"run"}, crowded), {"--routing", "one", "--ragged-buffer-factor", "3"}));
+  EXPECT_EQ(failed.json()["status"], "failed");
+  const Finished done = spillway_cli(with(one_expert, {"--ragged-buffer-factor", "2"}));
   EXPECT_EQ(done.exit_code, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("one, dropless; rows received, mean and max; an expert 96, 256; "
-                                  "a rank 384, 768 of 1152 planned\n"));
-  EXPECT_THAT(done.out, HasSubstr("  of it used"));
+                                  "a rank 384, 768 of 768 planned\n"));
+  EXPECT_THAT(done.out, Not(HasSubstr("  of it used")));
+  const Finished even = spillway_cli(
+      with(with({"run"}, crowded), {"--routing", "uniform", "--ragged-buffer-factor", "2"}));
+  EXPECT_THAT(even.out, HasSubstr("  of it used"));
+}
+
+TEST(RoutingReport, NoRankReceivesMoreThanAllSend) {
+  for (const char* factor : {"2.5", "1e14", "1e300"})
+    expect_refused(with(with({"run"}, crowded), {"--ragged-buffer-factor", factor}),
+                   {"--ragged-buffer-factor: found", "at most 2"});
+  expect_refused({"run", "--model", "deepseek-tiny", "--ragged-buffer-factor", "2"},
+                 {"--ragged-buffer-factor: found 2", "--expert-parallel above 1"});
+  // 8 experts, 3 a token: every token has room at 8 / 3.
+  for (const char* factor : {"2.7", "1e14", "1e300"})
+    expect_refused(
+        {"run", "--model", "deepseek-tiny", "--moe", "capacity", "--capacity-factor", factor},
+        {"--capacity-factor: found", "at most 2.66"});
+  expect_refused({"run", "--model", "deepseek-tiny", "--routing", "zipf:65"},
+                 {"--routing", "zipf:65", "at most 64"});
+  expect_refused({"run", "--model", "deepseek-tiny", "--layers", "1", "--routing", "one"},
+                 {"--routing", "deepseek-tiny"});
+}
+
+// What routes otherwise computes otherwise: nothing to compare.
+TEST(RoutingReport, PointsOfOneSweepMayRouteDifferently) {
+  const ScratchDir scratch;
+  const char* const sweep = R"({"name": "routes", "title": "routes", "steps_per_visit": 1,
+    "defaults": {"model": "deepseek-tiny", "micro_batch": 1, "seq": 8, "steps": 1, "warmup": 0},
+    "points": [{"label": "a", "routing": "uniform"}, {"label": "b", "routing": "one"},
+               {"label": "c", "moe": "capacity"},
+               {"label": "d", "moe": "capacity", "capacity_factor": 2}]})";
+  const Finished done =
+      spillway_cli({"sweep", scratch.file("s.json", sweep), "--out", scratch.path() + "/out"});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
 }
 
 TEST(RoutingReport, ASweepKeepsTheOverfullPointAsAFailedRow) {
@@ -203,8 +239,8 @@ TEST(RoutingReport, ASweepKeepsTheOverfullPointAsAFailedRow) {
   EXPECT_EQ(rows[0]["status"], "ok");
   EXPECT_EQ(rows[1]["status"], "failed");
   EXPECT_THAT(rows[1]["reason"].get<std::string>(), AllOf(HasSubstr("768"), HasSubstr("384")));
-  EXPECT_TRUE(rows[1]["routing"].is_null());
-  EXPECT_TRUE(rows[1]["peak_hbm_bytes_used"].is_null());
+  EXPECT_EQ(rows[1]["routing"]["rank_rows"], rank_json(384, 384, 768));
+  EXPECT_TRUE(rows[1]["step_seconds"].is_null());
 }
 
 }  // namespace
