@@ -101,6 +101,7 @@ file(GLOB large_sources CONFIGURE_DEPENDS tests/bench/large_*.cpp)
 if(large_sources AND support)
   add_executable(spillway_large_ops EXCLUDE_FROM_ALL ${large_sources})
   target_link_libraries(spillway_large_ops PRIVATE ${support} spillway_harness)
+  set_target_properties(spillway_large_ops PROPERTIES UNITY_BUILD OFF)  # a few files, built by hand
 endif()
 
 if(SPILLWAY_FUZZ)
