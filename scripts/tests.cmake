@@ -15,7 +15,7 @@ function(spillway_test name)
   target_compile_definitions(${name} PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
   # A short build: only what is tested needs to be fast.
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
-  target_compile_options(${name} PRIVATE "$<IF:$<CONFIG:Debug>,-O0,-O1>")
+  target_compile_options(${name} PRIVATE -O0)
   if(TARGET nvtx_tests AND NOT name STREQUAL "nvtx_tests")
     target_precompile_headers(${name} REUSE_FROM nvtx_tests)
   else()
