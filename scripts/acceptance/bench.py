@@ -1,8 +1,5 @@
 """Matmul ops against oneDNN alone, and every op's share of the compute lane."""
-import json
-import subprocess
-
-from common import BUILD, PROXY, WORK, Unusable, percent, rows_of, run_json
+from common import PROXY, WORK, benchmarks, percent, rows_of, run_json
 
 RATIO_LIMIT = 1.25
 SHARE_LIMIT = 0.60
@@ -14,17 +11,8 @@ def run(lines, quick):
 
 
 def check_ratio(lines):
-    path = BUILD / "spillway_bench"
-    if not path.exists():
-        raise Unusable(f"{path} is missing: it needs Google Benchmark and a release build")
     # The list of one step's products; the smallest of five repetitions disturbs least.
-    done = subprocess.run([path, "--benchmark_filter=products/out:0/", "--benchmark_repetitions=5",
-                           "--benchmark_format=json"], capture_output=True, text=True, timeout=1800, check=False)
-    if done.returncode != 0:
-        raise Unusable(f"spillway_bench: exit code {done.returncode}: {done.stderr[-300:]}")
-    runs = [b for b in json.loads(done.stdout)["benchmarks"] if b["run_type"] == "iteration"]
-    if not runs:
-        raise Unusable("spillway_bench has no products/out:0: was it built without oneDNN?")
+    runs = benchmarks("products/out:0/", "spillway_bench has no products/out:0: was it built without oneDNN?")
     ratios = sorted(b["ratio"] for b in runs)
     lines.info("matrix products run on", runs[0].get("label", "-"))
     lines.check(f"time in matmul ops : oneDNN alone, at most {RATIO_LIMIT}",

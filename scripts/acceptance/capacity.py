@@ -21,7 +21,7 @@ def ask(state_bytes):
 
 
 def fits(row, micro_batch):
-    """As tried by the search, or asked by itself."""
+    """As tried by the search; None where it was not asked."""
     for trial in row["tried"]:
         if trial["micro_batch"] == micro_batch:
             return trial["device_bytes_left"] >= 0 and trial["host_bytes_left"] >= 0

@@ -132,6 +132,21 @@ def unit_tests(binary, pattern):
     return [test for suite in suites for test in suite["testsuite"] if test["status"] == "RUN"]
 
 
+def benchmarks(pattern, why_none):
+    """The JSON records of five repetitions of the benchmarks that match; raises when there are none."""
+    path = BUILD / "spillway_bench"
+    if not path.exists():
+        raise Unusable(f"{path} is missing: it needs Google Benchmark and a release build")
+    done = subprocess.run([path, f"--benchmark_filter={pattern}", "--benchmark_repetitions=5",
+                           "--benchmark_format=json"], capture_output=True, text=True, timeout=1800, check=False)
+    if done.returncode != 0:
+        raise Unusable(f"spillway_bench: exit code {done.returncode}: {done.stderr[-300:]}")
+    runs = [b for b in json.loads(done.stdout)["benchmarks"] if b["run_type"] == "iteration"]
+    if not runs:
+        raise Unusable(why_none)
+    return runs
+
+
 STANDARD_FIELDS = {"name", "file", "line", "status", "result", "timestamp", "time", "classname",
                    "failures", "value_param", "type_param"}
 

@@ -25,12 +25,12 @@ def offloaded_bytes(policy, tokens, element_bytes):
     return LAYERS * tokens * (a_token + (LSE_BYTES if "context" in names else 0))
 
 
-def points():
-    for policy in POLICIES:
+def points(policies, **fields):
+    for policy in policies:
         for lhs in ("off", "on"):
             for pipeline, copies in ROTATIONS:
                 yield {"label": f"{policy} lhs={lhs} pipeline={pipeline} copies={copies}",
-                       "policy": policy, "lhs": lhs, "pipeline": pipeline, "rotation_copies": copies}
+                       "policy": policy, "lhs": lhs, "pipeline": pipeline, "rotation_copies": copies, **fields}
 
 
 def visits_of(directory):
@@ -42,7 +42,7 @@ def visits_of(directory):
 
 def check_shape(lines, micro_batch, seq, precision):
     name = f"identity-{micro_batch}x{seq}-{precision}"
-    content = {"name": name, "title": name, "points": list(points()), "steps_per_visit": 3,
+    content = {"name": name, "title": name, "points": list(points(POLICIES)), "steps_per_visit": 3,
                "defaults": {"model": "llama-tiny", "micro_batch": micro_batch, "seq": seq,
                             "precision": precision, "steps": 6, "warmup": 0}}
     out = fresh(name)

@@ -2,7 +2,7 @@
 import collections
 
 from common import check_tests, fresh, rows_of, spillway, write_sweep
-from identity import ROTATIONS, visits_of
+from identity import points, visits_of
 
 SHAPES = [(2, 33), (1, 37), (1, 1)]  # micro batch, sequence; the last is one token in all
 MODELS = {"deepseek-tiny": ["full", "deepseek_v3_device", "deepseek_v3_offload", "decoder_layer_input=offload",
@@ -12,17 +12,9 @@ MODELS = {"deepseek-tiny": ["full", "deepseek_v3_device", "deepseek_v3_offload",
 ROUTINGS = [{}, {"routing": "uniform"}, {"routing": "zipf:1.2"}, {"routing": "one"}]
 
 
-def points(policies):
-    for policy in policies:
-        for lhs in ("off", "on"):
-            for pipeline, copies in ROTATIONS:
-                yield {"label": f"{policy} lhs={lhs} pipeline={pipeline} copies={copies}", "policy": policy,
-                       "lhs": lhs, "pipeline": pipeline, "rotation_copies": copies, "poison": "on"}
-
-
 def check_case(lines, model, micro_batch, seq, moe):
     name = "-".join([model, f"{micro_batch}x{seq}", *map(str, moe.values())]).replace(":", "")
-    content = {"name": name, "title": name, "points": list(points(MODELS[model])), "steps_per_visit": 2,
+    content = {"name": name, "title": name, "points": list(points(MODELS[model], poison="on")), "steps_per_visit": 2,
                "defaults": {"model": model, "micro_batch": micro_batch, "seq": seq, "steps": 2, "warmup": 0, **moe}}
     out = fresh(name)
     spillway("sweep", write_sweep(name, content), "--out", out)  # a failed row is seen below
