@@ -10,9 +10,8 @@ namespace {
 
 using Order = std::vector<int>;
 
-constexpr int64_t search_visits =
-    100'000'000;                  // of one block by another; bounds the time of a plan
-constexpr int stale_tries = 100;  // without progress, before a restart elsewhere
+constexpr int64_t search_visits = 100'000'000;  // of one block by another; bounds a plan's time
+constexpr int stale_tries = 100;                // without progress, before a restart elsewhere
 constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
 enum class Fit { first, best };
 

@@ -49,8 +49,8 @@ struct Sweep {
 };
 
 // Reads {"name", "title", "include": [names], "defaults": {fields}, "points": [{"label",
-// "published", "stands_for", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"}, "hypotheses":
-// [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point, to 100,000 at
+// "published", "stands_for", fields...}], "axes": {field: [values]}, "calibrate": {"figure", "on"},
+// "hypotheses": [...], "steps_per_visit", "time_budget_seconds", "seed"}. Axes multiply every point, to 100,000 at
 // most; labels are extended by the axis values. Throws InputError naming file and key (line and column where the
 // JSON is malformed): unknown key, missing label, label or point given twice, bad value.
 Sweep parse_sweep(const std::string& json_text, const std::string& file);
