@@ -141,7 +141,8 @@ def benchmarks(pattern, why_none):
                            "--benchmark_format=json"], capture_output=True, text=True, timeout=1800, check=False)
     if done.returncode != 0:
         raise Unusable(f"spillway_bench: exit code {done.returncode}: {done.stderr[-300:]}")
-    runs = [b for b in json.loads(done.stdout)["benchmarks"] if b["run_type"] == "iteration"]
+    records = json.loads(done.stdout)["benchmarks"] if done.stdout.startswith("{") else []  # no match: no JSON
+    runs = [record for record in records if record["run_type"] == "iteration"]
     if not runs:
         raise Unusable(why_none)
     return runs
