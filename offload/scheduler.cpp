@@ -10,20 +10,22 @@
 
 namespace spillway {
 
-ScheduleResult schedule_program(Program program, const SchedulerOptions& options) {
+OrderedProgram order_bodies(Program program, const SchedulerOptions& options) {
   check(!options.lhs || options.seconds, "latency hiding needs the seconds of every op");
   check_rule_names(options.rules_off);
-  program = merge_straight_line(std::move(program));
-  ScheduleResult result;
-  std::vector<BodyOrder> orders;
-  for (const Segment& segment : program.segments) {
-    const BodyGraph graph = graph_of(program, segment);
+  OrderedProgram result{merge_straight_line(std::move(program)), {}, {}};
+  for (const Segment& segment : result.program.segments) {
+    const BodyGraph graph = graph_of(result.program, segment);
     BodyOrder order = blocking_order(graph, options.collectives_without_lhs);
     if (options.lhs) order = latency_hiding_order(graph, order, options, result.rule_counts);
-    orders.push_back(std::move(order));
+    result.orders.push_back(std::move(order));
   }
-  result.schedule = lay_out(std::move(program), orders);
   return result;
+}
+
+ScheduleResult schedule_program(Program program, const SchedulerOptions& options) {
+  OrderedProgram ordered = order_bodies(std::move(program), options);
+  return {lay_out(std::move(ordered.program), ordered.orders), std::move(ordered.rule_counts)};
 }
 
 }  // namespace spillway

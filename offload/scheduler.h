@@ -21,9 +21,16 @@ struct SchedulerOptions {
   std::vector<std::string> rules_off;  // comparison rules to skip; InputError for an unknown name
 };
 
+// A decision for every body, of the Program after merging of neighbouring segments of trip count 1.
+struct OrderedProgram {
+  Program program;
+  std::vector<BodyOrder> orders;               // one per segment
+  std::map<std::string, int64_t> rule_counts;  // LHS: how often each rule decided
+};
+
 struct ScheduleResult {
   Schedule schedule;
-  std::map<std::string, int64_t> rule_counts;  // LHS: how often each rule decided
+  std::map<std::string, int64_t> rule_counts;
 };
 
 // The comparison rules of LHS in XLA's order (mechanisms.md 3.6), as names.
@@ -33,6 +40,8 @@ const std::vector<std::string>& lhs_rule_names();
 // copy's done stands right after its start; collectives by option: `post` starts them just after
 // their last operand and waits just before the first reader (XLA's post-process), `adjacent` like
 // copies. On: bottom-up list scheduling, one body at a time.
+OrderedProgram order_bodies(Program program, const SchedulerOptions& options);
+// The same, laid out on lanes.
 ScheduleResult schedule_program(Program program, const SchedulerOptions& options);
 
 }  // namespace spillway

@@ -96,6 +96,12 @@ if(bench_sources AND benchmark_FOUND AND CMAKE_BUILD_TYPE STREQUAL "Release")  #
   target_compile_definitions(spillway_bench PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
 endif()
 
+# Points a second: a program of its own, as what it measures is a stream of points that are all different.
+if(EXISTS "${PROJECT_SOURCE_DIR}/tests/bench/points_per_second.cpp" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_executable(spillway_points tests/bench/points_per_second.cpp)
+  target_link_libraries(spillway_points PRIVATE spillway_sweeps)
+endif()
+
 # Ops on tensors of more than 2^31 elements: 20 GiB of memory and minutes, so built and run by name only.
 file(GLOB large_sources CONFIGURE_DEPENDS tests/bench/large_*.cpp)
 if(large_sources AND support)

@@ -2,6 +2,7 @@
 #include "sweeps/run.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "harness/embedded.h"
@@ -15,6 +16,13 @@
 #include "workloads/workload.h"
 
 namespace spillway {
+
+const char* name_of(PointStage stage) {
+  static constexpr std::array<const char*, point_stage_count> names = {
+      "config and account", "build",   "shard", "policy", "pipeline", "order", "lay out", "plan",
+      "waits and race",     "simulate"};
+  return names[static_cast<size_t>(stage)];
+}
 
 const char* name_of(Status status) {
   switch (status) {
@@ -178,6 +186,7 @@ std::vector<TensorId> largest_on_host(const Prepared& planned) {
 }
 
 Prepared plan_point(const Point& point, const Settings& settings) {
+  StageClock clock(settings.stages);
   refuse_what_cannot_run(point);
   Prepared result;
   result.config = config_of(point);
@@ -192,26 +201,33 @@ Prepared plan_point(const Point& point, const Settings& settings) {
                 .link_bytes_per_second = result.link_bytes_per_second};
   result.account = account(result.config, *result.point.micro_batch, *result.point.seq);
   result.capacity = capacity_of(point, result.machine, settings);
+  clock.lap(PointStage::config);
 
-  const Program built = build_program(result.config, workload_options(result.point));
+  using At = PointStage;
+  Program program =
+      clock.lap(At::build, build_program(result.config, workload_options(result.point)));
+  program = clock.lap(At::shard, shard(std::move(program), point.devices, expert_parallel(point)));
   PolicyResult chosen =
-      apply_policy(shard(built, point.devices, expert_parallel(point)), parse_policy(point.policy));
-  const Program rotated = pipeline(chosen.program, pipeline_options(point));
-  result.executed = executed_flops(rotated);
+      clock.lap(At::policy, apply_policy(std::move(program), parse_policy(point.policy)));
   result.summary = std::move(chosen.summary);
-  ScheduleResult scheduled = schedule_program(rotated, scheduler_options(point, result, rotated));
-  result.rule_counts = std::move(scheduled.rule_counts);
-  result.plan = plan_memory(scheduled.schedule);
-  result.schedule = std::move(scheduled.schedule);
+  program = clock.lap(At::pipeline, pipeline(std::move(chosen.program), pipeline_options(point)));
+  result.executed = executed_flops(program);
+  const SchedulerOptions options = scheduler_options(point, result, program);
+  OrderedProgram ordered = clock.lap(At::order, order_bodies(std::move(program), options));
+  result.rule_counts = std::move(ordered.rule_counts);
+  result.schedule = clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders));
+  result.plan = clock.lap(At::plan, plan_memory(result.schedule));
   judge_capacity(result);
   return result;
 }
 
 Prepared prepare(const Point& point, const Settings& settings) {
   Prepared result = plan_point(point, settings);
+  StageClock clock(settings.stages);
   result.schedule = drop_implied_waits(std::move(result.schedule), result.plan);
   if (const std::optional<Race> race = find_race(result.schedule, result.plan))
     throw std::logic_error("the schedule is not free of races: " + race->message);
+  clock.lap(PointStage::prove);
   result.routed = routed_by(result.schedule.program, point.moe.expert_parallel);
   const std::string excess = more_rows_than_planned(result.routed);
   if (result.status == Status::ok && !excess.empty()) {
@@ -253,11 +269,13 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
   return outcome;
 }
 
-Outcome run_sim(const Prepared& prepared) {
+Outcome run_sim(const Prepared& prepared, StageSeconds* stages) {
+  StageClock clock(stages);
   Outcome outcome;
   outcome.traces.push_back(
       make_sim_executor(prepared.schedule, prepared.machine, prepared.sim)->step());
   outcome.host_bytes_reserved = prepared.plan.host_arena_bytes;
+  clock.lap(PointStage::simulate);
   return outcome;
 }
 

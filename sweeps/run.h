@@ -15,6 +15,7 @@
 #include "offload/policy.h"
 #include "sweeps/point.h"
 #include "sweeps/routing.h"
+#include "sweeps/stages.h"
 #include "workloads/accounting.h"
 #include "workloads/config.h"
 
@@ -33,6 +34,7 @@ struct Settings {
   std::optional<Fitted> fitted;
   bool free_transfers = false;        // simulator: host copies take no time
   std::shared_ptr<CpuMemory> memory;  // shared arenas of CPU runs; null: made when needed
+  StageSeconds* stages = nullptr;     // where time by stage is added up; null: not measured
 };
 
 enum class Status : uint8_t { ok, oom, host_oom, failed };
@@ -86,7 +88,7 @@ struct Outcome {
 // Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.
 Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
                 int64_t warmup);
-Outcome run_sim(const Prepared& prepared);
+Outcome run_sim(const Prepared& prepared, StageSeconds* stages = nullptr);
 
 // Runs a point by itself: prepare, execute, result.
 nlohmann::json run_point(const Point& point, const Settings& settings);
