@@ -2,17 +2,17 @@
 // (mechanisms: "LHS algorithm"). Private to offload/.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "offload/lhs_memory.h"
 #include "offload/order.h"
 
 namespace spillway {
-
-// Throws InputError for a name that is not a rule's.
-void check_rule_names(const std::vector<std::string>& names);
 
 BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original,
                                const SchedulerOptions& options,
@@ -22,79 +22,94 @@ BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original
 // XLA's latency estimators, whatever the ops.
 inline constexpr double plain_latency = 1e-6;
 
+// What an async op occupies from its done to its start, bottom-up.
+enum class LhsResource : uint8_t { none, collective, copy };
+inline constexpr size_t lhs_resource_count = 3;
+
 // A position to schedule: a compute op, a start or a done. Times are seconds counted backwards from
 // the end of the body.
 struct LhsNode {
   OrderItem item;
-  double cost = 0;          // of a run; starts and dones take no time on the compute lane
-  int rank = 0;             // place in the order without latency hiding
-  double async_depth = 0;   // latency of async ops on the longest path from the top of the body
-  bool to_host = false;     // part of a D2H
-  bool collective = false;  // part of a collective
-  bool after_done = false;  // reads what a done delivers
-  std::vector<int> predecessors, successors;
-  int unscheduled = 0;  // successors
-  double ready = 0;     // earliest time that stalls nobody
+  double cost = 0;     // of a run; starts and dones take no time on the compute lane
+  double latency = 0;  // of a start: to its done
+  int rank = 0;        // place in the order without latency hiding
+  LhsResource resource = LhsResource::none;
+  bool to_host = false;        // part of a D2H
+  bool after_done = false;     // reads what a done delivers
+  bool compute_bound = false;  // spends its time on products
+  const OpHint* hint = nullptr;
+  double async_depth = 0;  // latency of async ops on the longest path from the top of the body
+  double depth = 0;        // all costs and latencies on it
+  int unscheduled = 0;     // successors
+  double ready = 0;        // earliest time that stalls nobody
+
+  bool is_start() const { return item.kind == StepKind::start; }
+  bool is_done() const { return item.kind == StepKind::done; }
 };
 
-// Local device memory while the body is scheduled from its end: operands become live, what a node
-// brings into being dies.
-class LhsMemory {
+// Lists of nodes, one for each node, in one array.
+class NodeLists {
  public:
-  explicit LhsMemory(const BodyGraph& graph)
-      : graph_(graph), state_(graph.program.tensors.size()) {}
-
-  struct Change {
-    int64_t increase = 0;  // after the node, negative where it frees
-    int64_t peak = 0;      // while it runs, over everything live
-  };
-  Change change(const OrderItem& item) const;
-  void schedule(const OrderItem& item);
-  int64_t usage() const { return usage_; }
+  void begin_list() { begins_.push_back(static_cast<int>(items_.size())); }
+  void push_back(int node) { items_.push_back(node); }
+  std::span<const int> operator[](int node) const {
+    const auto begin = static_cast<size_t>(begins_[index_of(node)]);
+    const size_t end = index_of(node) + 1 < begins_.size()
+                           ? static_cast<size_t>(begins_[index_of(node) + 1])
+                           : items_.size();
+    return {items_.data() + begin, end - begin};
+  }
 
  private:
-  enum class Live : uint8_t { unseen, live, dead };
-  Change change_of(const OrderItem& item) const;
-  bool dies_at(TensorId id, const OrderItem& item) const;
+  std::vector<int> begins_, items_;
+};
 
-  const BodyGraph& graph_;
-  std::vector<Live> state_;
-  int64_t usage_ = 0;
+// The settings among the rules' names (lhs_rule_table()).
+struct LhsSettings {
+  bool stall_over_move_to_host = true, lane_depth = true, decrease_memory_bytes = true;
+  bool delay_async_starts = false;  // one of kDelayAsyncStart* acts
 };
 
 struct LhsState {
+  explicit LhsState(const BodyGraph& body) : graph(body), memory(body) {}
+
   const BodyGraph& graph;
   std::vector<LhsNode> nodes;
+  NodeLists predecessors, successors;
   std::vector<int> ready;  // all successors scheduled
   double now = 0;
-  int open_collectives = 0;  // between done and start
+  std::array<int64_t, lhs_resource_count> open{}, limit{};  // between done and start; 0: no limit
+  int open_serial = 0, open_windows = 0, open_selective = 0;
   int64_t memory_limit = 0;
   LhsMemory memory;
+  LhsSettings settings;
 
-  const LhsNode& node(int i) const { return nodes[static_cast<size_t>(i)]; }
-  LhsNode& node(int i) { return nodes[static_cast<size_t>(i)]; }
-  bool over_half_of_limit() const { return memory_limit > 0 && memory.usage() > memory_limit / 2; }
-  // Whether the lane this item would occupy is taken.
-  bool blocked(int node) const;
-  // Whether scheduling this start would free a lane that another ready node needs.
-  bool frees_backed_up_lane(int node) const;
+  // What a round of choosing asks more than once.
+  bool over_half_of_limit = false;
+  double next_due = 0;                               // after now, of the ready nodes; 0: none
+  std::array<bool, lhs_resource_count> backed_up{};  // a ready done waits for the resource
+  int selective_dones = 0;                           // ready
+  std::vector<LhsMemory::Change> changes;            // per node, of ready ones over half
+  void begin_round();
+
+  const LhsNode& node(int i) const { return nodes[index_of(i)]; }
+  LhsNode& node(int i) { return nodes[index_of(i)]; }
+  const LhsMemory::Change& change(int i) const { return changes[index_of(i)]; }
+  double latency(int from, int to) const {
+    return node(from).item.op == node(to).item.op ? node(from).latency : plain_latency;
+  }
+  // Whether the resource this node would occupy is taken.
+  bool blocked(const LhsNode& node) const {
+    const auto resource = static_cast<size_t>(node.resource);
+    return node.is_done() && limit[resource] > 0 && open[resource] >= limit[resource];
+  }
+  // Whether this node is a start that would free a resource that a ready done needs.
+  bool frees_backed_up_resource(const LhsNode& node) const {
+    return node.is_start() && backed_up[static_cast<size_t>(node.resource)];
+  }
 };
+// Nodes and edges of a body; no node is ready yet.
 LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
                    const SchedulerOptions& options);
-
-// A ready node with what the rules ask of it, once per round.
-struct LhsCandidate {
-  int node = 0;
-  LhsMemory::Change memory;
-  double stall = 0;  // seconds until it is due
-  int unlocks = 0;   // nodes that only wait for it
-};
-
-// A rule prefers a (positive), b (negative) or neither (0). "Prefers" means: nearer the end.
-struct LhsRule {
-  const char* name;
-  int (*compare)(const LhsState&, const LhsCandidate& a, const LhsCandidate& b);
-};
-const std::vector<LhsRule>& lhs_rules();
 
 }  // namespace spillway

@@ -12,7 +12,8 @@ namespace spillway {
 
 OrderedProgram order_bodies(Program program, const SchedulerOptions& options) {
   check(!options.lhs || options.seconds, "latency hiding needs the seconds of every op");
-  check_rule_names(options.rules_off);
+  for (const auto& [name, on] : options.rules)
+    is_on(options.rules, name);  // refuses what is no rule
   OrderedProgram result{merge_straight_line(std::move(program)), {}, {}};
   for (const Segment& segment : result.program.segments) {
     const BodyGraph graph = graph_of(result.program, segment);

@@ -4,9 +4,9 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "harness/schedule.h"
+#include "offload/lhs_options.h"
 
 namespace spillway {
 
@@ -15,10 +15,12 @@ enum class CollectivesWithoutLhs : uint8_t { post, adjacent };
 struct SchedulerOptions {
   bool lhs = true;
   CollectivesWithoutLhs collectives_without_lhs = CollectivesWithoutLhs::post;
-  int64_t memory_limit = 0;  // device bytes for transients; 0 = none (the memory rule sleeps)
+  int64_t memory_limit = 0;  // device bytes for transients; 0 = none (the memory rules sleep)
   // Seconds an op takes alone; copies and collectives included.
   std::function<double(const Program&, const Op&)> seconds;
-  std::vector<std::string> rules_off;  // comparison rules to skip; InputError for an unknown name
+  LhsRules rules;  // InputError for an unknown name
+  LhsLimits limits;
+  std::map<std::string, OpHint> hints;  // by name of the op
 };
 
 // A decision for every body, of the Program after merging of neighbouring segments of trip count 1.
@@ -32,9 +34,6 @@ struct ScheduleResult {
   Schedule schedule;
   std::map<std::string, int64_t> rule_counts;
 };
-
-// The comparison rules of LHS in XLA's order (mechanisms.md 3.6), as names.
-const std::vector<std::string>& lhs_rule_names();
 
 // Off: the order of lowest peak among program order, depth-first and greedy list order; a host
 // copy's done stands right after its start; collectives by option: `post` starts them just after

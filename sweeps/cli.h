@@ -12,7 +12,7 @@
 namespace spillway {
 
 struct ListCommand {
-  std::string kind;  // models, policies, machines, sweeps, published
+  std::string kind;  // models, policies, lhs-rules, machines, sweeps, published
   bool json = false;
 };
 struct DescribeCommand {

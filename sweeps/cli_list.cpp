@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "harness/error.h"
+#include "offload/lhs_options.h"
 #include "offload/policy.h"
 #include "reports/published.h"
 #include "sweeps/cli.h"
@@ -97,6 +98,17 @@ json sweep_rows() {
   return rows;
 }
 
+// In the order in which they are asked; the settings among them last.
+json rule_rows() {
+  json rows = json::array();
+  for (const LhsRuleInfo& rule : lhs_rule_table())
+    rows.push_back({{"name", rule.name},
+                    {"default", rule.on_by_default ? "on" : "off"},
+                    {"needs", rule.needs},
+                    {"meaning", rule.meaning}});
+  return rows;
+}
+
 json number_or_null(const std::optional<double>& value) {
   return value ? json(*value) : json(nullptr);
 }
@@ -124,6 +136,7 @@ struct Listing {
 constexpr std::array kinds = std::to_array<Listing>({
     {"models", model_rows, {"name", "params_total", "layers", "micro_batch", "seq", "proxy_of"}},
     {"policies", policy_rows, {"name", "note", "device", "offload"}},
+    {"lhs-rules", rule_rows, {"name", "default", "needs", "meaning"}},
     {"machines", machine_rows, {"name", "figures_total", "figures_assumed"}},
     {"sweeps", sweep_rows, {"name", "points", "simulated", "title"}},
     {"published",

@@ -74,7 +74,7 @@ void add_list(CLI::App& app, Action& action) {
   const auto [added, command] = add_command<ListCommand>(
       app, action, "list", "What is compiled in: models, policies, machines, ...",
       "spillway list machines --json");
-  added->add_option("kind", command->kind, "models, policies, machines, sweeps or published")
+  added->add_option("kind", command->kind, "models, policies, lhs-rules, machines, sweeps or published")
       ->required()
       ->type_name("KIND");
   added->add_flag("--json", command->json, "print one JSON array, with every field");

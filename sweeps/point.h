@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/program.h"
+#include "offload/lhs_options.h"
 #include "workloads/workload.h"
 
 namespace spillway {
@@ -28,6 +29,9 @@ struct Point {
   std::string policy = "full";
   bool lhs = true, pipeline = false, pipeline_collectives = false, rotation_copies = false;
   std::string lhs_off_collectives = "post";
+  LhsRules lhs_rules;
+  LhsLimits lhs_limits;
+  double memory_slop = 95;  // percent
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
   StateBytes state_bytes;

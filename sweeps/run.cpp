@@ -41,8 +41,6 @@ const char* name_of(Status status) {
 namespace {
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-// XLA's xla_gpu_memory_limit_slop_factor (mechanisms.md 3.4).
-constexpr double memory_limit_slop = 0.95;
 
 // Fills in what the point leaves to the model: a proxy's own batch and sequence, else 1 and 4096.
 Point with_defaults(Point point, const ModelConfig& config) {
@@ -100,14 +98,15 @@ Capacity capacity_of(const Point& point, const Machine& machine, const Settings&
 }
 
 // The memory limit that steers LHS: from the machine, never from --hbm, so that the peak of a point
-// does not depend on the capacity it is held against. A CPU's memory is no HBM: no limit.
+// does not depend on the capacity it is held against. A CPU's memory is no HBM: no limit. The slop is
+// XLA's xla_gpu_memory_limit_slop_factor (mechanisms.md 3.4).
 int64_t lhs_memory_limit(const Point& point, const Machine& machine, const Program& program) {
   if (point.executor == ExecutorKind::cpu) return 0;
   double limit = machine.figure("hbm_bytes") * machine.figure("hbm_usable");
   for (const Tensor& tensor : program.tensors)
     if (tensor.extent == Extent::persistent && tensor.space == Space::device)
       limit -= static_cast<double>(tensor.bytes());
-  return std::max<int64_t>(1, static_cast<int64_t>(limit * memory_limit_slop));
+  return std::max<int64_t>(1, static_cast<int64_t>(limit * point.memory_slop / 100));
 }
 
 SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
@@ -117,6 +116,8 @@ SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
   options.collectives_without_lhs = point.lhs_off_collectives == "adjacent"
                                         ? CollectivesWithoutLhs::adjacent
                                         : CollectivesWithoutLhs::post;
+  options.rules = point.lhs_rules;
+  options.limits = point.lhs_limits;
   options.memory_limit = lhs_memory_limit(point, prepared.machine, program);
   options.seconds = [&prepared](const Program& of, const Op& op) {
     return op_seconds(of, op, prepared.machine, prepared.sim);

@@ -228,7 +228,7 @@ TEST(LhsOn, TheDeeperAsynchronousChainComesLast) {
         op(OpKind::add, "near", here, near), op(OpKind::add, "near_end", near, near_end)}});
   EXPECT_EQ(compute_lane(schedule_program(program, options(true)), "body").back(), "far_end");
   SchedulerOptions without = options(true);
-  without.rules_off = {"kAsyncDepth"};
+  without.rules = {{"kAsyncDepth", false}};
   EXPECT_EQ(compute_lane(schedule_program(program, without), "body").back(), "near_end");
 }
 
@@ -277,15 +277,20 @@ TEST(LhsOn, RulesAreXlasInOrderAndCanBeSwitchedOff) {
                                              "kCreatesMoreReadyNodes",
                                              "kDecreaseMemory",
                                              "kOriginalOrder"};
-  EXPECT_EQ(lhs_rule_names(), expected);
+  // Those that are on by default and need no hint.
+  std::vector<std::string> names;
+  for (const LhsRuleInfo& rule : lhs_rule_table())
+    if (rule.on_by_default && rule.needs[0] == '\0' && rule.name[0] == 'k')
+      names.push_back(rule.name);
+  EXPECT_EQ(names, expected);
   const Program program = with_policy(mlp_stack(4), "mlpwi_0=offload");
   SchedulerOptions on = options(true);
-  on.rules_off = {"kDelayMoveToHostAsyncStart", "kLessStall", "kStartAtZeroDepth"};
+  on.rules = parse_lhs_rules("kDelayMoveToHostAsyncStart=off,kLessStall=off,kStartAtZeroDepth=off");
   const ScheduleResult result = schedule_program(program, on);
   EXPECT_EQ(result.rule_counts.count("kLessStall"), 0u);
   EXPECT_NE(compute_lane(result, "layers.forward"),
             compute_lane(schedule_program(program, options(true)), "layers.forward"));
-  on.rules_off = {"kHurry"};
+  on.rules = {{"kHurry", false}};
   EXPECT_THROW(schedule_program(program, on), InputError);
 }
 

@@ -252,7 +252,8 @@ TEST(CliDescribe, TheProgramIsPrinted) {
 }
 
 TEST(CliList, EveryKindAsTableAndJson) {
-  for (const std::string kind : {"models", "policies", "machines", "sweeps", "published"}) {
+  for (const std::string kind :
+       {"models", "policies", "lhs-rules", "machines", "sweeps", "published"}) {
     SCOPED_TRACE(kind);
     const json rows = spillway_cli({"list", kind, "--json"}).json();
     ASSERT_TRUE(rows.is_array());

@@ -33,6 +33,9 @@ const std::map<std::string, json>& other_values() {
       {"pipeline_collectives", true},
       {"rotation_copies", "on"},
       {"lhs_off_collectives", "adjacent"},
+      {"lhs_rule", "kLessStall=off,lane_depth=off"},
+      {"lhs_limit", "collectives=2,copies=3"},
+      {"memory_slop", 99},
       {"precision", "nvfp4"},
       {"projection_precision", "fp8"},
       {"state_bytes", "2,4,2,4"},
@@ -111,6 +114,8 @@ TEST(Point, ValuesArriveInTheirUnits) {
   EXPECT_EQ(point.moe, (MoeOptions{true, 1.25, {RoutingChoice::Kind::zipf, 1.2}, 8, 1.5}));
   EXPECT_EQ(point.hbm_bytes, 6442450944);
   EXPECT_EQ(point.host_bytes, 1000);
+  EXPECT_EQ(point.lhs_rules, (LhsRules{{"kLessStall", false}, {"lane_depth", false}}));
+  EXPECT_EQ(point.lhs_limits, (LhsLimits{2, 3}));
   EXPECT_EQ(point.slow_copy, 2.5);
   EXPECT_EQ(point.seed, 7U);
 }
@@ -122,7 +127,8 @@ TEST(Point, DefaultsAreThoseOfTheCommandLine) {
   EXPECT_FALSE(point.pipeline || point.pipeline_collectives || point.rotation_copies);
   EXPECT_EQ(point.precision, Precision::bf16);
   EXPECT_EQ(point.state_bytes, (StateBytes{4, 4, 4, 4}));
-  for (const char* key : {"moe", "capacity_factor", "routing", "expert_parallel"})
+  for (const char* key : {"moe", "capacity_factor", "routing", "expert_parallel", "lhs_rule",
+                          "lhs_limit", "memory_slop"})
     EXPECT_FALSE(to_json(point).contains(key)) << "said where it differs only";
   EXPECT_FALSE(point.moe.capacity_path);
   EXPECT_EQ(point.moe.capacity_factor, 1);
@@ -161,6 +167,16 @@ const std::vector<BadValue>& bad_values() {
       {"pipeline_collectives", "1", "on or off"},
       {"rotation_copies", "", "on or off"},
       {"lhs_off_collectives", "late", "post or adjacent"},
+      {"lhs_rule", "", "name=value"},
+      {"lhs_rule", "kHurry=off", "kScheduleDone"},
+      {"lhs_rule", "kLessStall", "name=value"},
+      {"lhs_rule", "kLessStall=no", "on or off"},
+      {"lhs_rule", "kLessStall=off,kLessStall=off", "expected it once"},
+      {"lhs_limit", "collectives", "name=value"},
+      {"lhs_limit", "sends=1", "collectives or copies"},
+      {"lhs_limit", "copies=0", "a whole number from 1 or unlimited"},
+      {"lhs_limit", "copies=2.5", "a whole number from 1 or unlimited"},
+      {"memory_slop", -5, "greater than 0"},
       {"precision", "fp16", "fp32, bf16, fp8 or nvfp4"},
       {"projection_precision", "int8", "fp8"},
       {"state_bytes", "4,4,4", "four numbers"},
