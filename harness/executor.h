@@ -90,6 +90,7 @@ struct SimOptions {
   double matmul_efficiency = 0;      // of peak; 0: the machine's own figure
   bool free_transfers = false;       // host copies take no time (for --link match)
   double link_bytes_per_second = 0;  // both directions; 0: the machine's figures
+  bool every_iteration = false;      // of a loop, not only until its state repeats
 };
 
 // Computes nothing: advances a virtual clock by the machine's figures. Contention between lanes is

@@ -2,6 +2,7 @@
 #include "harness/measurement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -17,15 +18,85 @@ Statistics statistics_of(std::vector<double> values) {
   return {median, values.front(), values.back(), static_cast<int64_t>(n)};
 }
 
-LaneTimes compute_lane_times(const Trace& trace) {
-  LaneTimes times;
+namespace {
+
+// The n-th of the spans that one stands for.
+Span repeat_of(Span span, int64_t n) {
+  span.begin += static_cast<double>(n) * span.period;
+  span.end += static_cast<double>(n) * span.period;
+  span.iteration += n * span.period_iterations;
+  span.repeats = 1;
+  span.period_iterations = 0;
+  span.period = 0;
+  return span;
+}
+
+template <class Chosen>
+std::vector<Span> every_span_if(const Trace& trace, const Chosen& chosen) {
+  std::vector<Span> spans;
+  for (const Span& span : trace.spans)
+    for (int64_t n = 0; n < span.repeats && chosen(span); ++n)
+      spans.push_back(repeat_of(span, n));
+  return spans;
+}
+
+double seconds_of(const Span& span) {
+  return static_cast<double>(span.repeats) * (span.end - span.begin);
+}
+
+double last_end(const Span& span) {
+  return span.end + static_cast<double>(span.repeats - 1) * span.period;
+}
+
+}  // namespace
+
+std::vector<Span> every_span(const Trace& trace) {
+  return every_span_if(trace, [](const Span&) { return true; });
+}
+
+std::vector<Span> spans_between(const Trace& trace, double begin, double end) {
+  // What reaches in by rounding alone lies outside.
+  const double sliver = 1e-12 * trace.seconds;
+  begin += sliver;
+  end -= sliver;
+  std::vector<Span> found;
   for (const Span& span : trace.spans) {
-    if (span.lane != Lane::compute) continue;
-    (span.kind == SpanKind::op ? times.busy : times.waiting) += span.end - span.begin;
+    int64_t n = 0;  // the first that may end later than `begin`
+    if (span.repeats > 1 && begin > span.end)
+      n = static_cast<int64_t>((begin - span.end) / span.period);
+    for (; n < span.repeats; ++n) {
+      const Span one = repeat_of(span, n);
+      if (one.begin >= end) break;
+      if (one.end > begin) found.push_back(one);
+    }
   }
+  return found;
+}
+
+Interval interval_of(const Trace& trace, int segment, int64_t iteration) {
+  Interval interval{std::numeric_limits<double>::infinity(), 0};
+  for (const Span& span : trace.spans) {
+    if (span.lane != Lane::compute || span.segment != segment) continue;
+    const int64_t later = iteration - span.iteration;
+    const int64_t n = span.repeats > 1 ? later / span.period_iterations : 0;
+    if (later != n * span.period_iterations || n < 0 || n >= span.repeats) continue;
+    const Span one = repeat_of(span, n);
+    interval.begin = std::min(interval.begin, one.begin);
+    interval.end = std::max(interval.end, one.end);
+  }
+  return interval;
+}
+
+LaneTimes lane_times(const Trace& trace, Lane lane) {
+  LaneTimes times;
+  for (const Span& span : trace.spans)
+    if (span.lane == lane)
+      (span.kind == SpanKind::op ? times.busy : times.waiting) += seconds_of(span);
   times.idle = trace.seconds - times.busy - times.waiting;
   return times;
 }
+
+LaneTimes compute_lane_times(const Trace& trace) { return lane_times(trace, Lane::compute); }
 
 namespace {
 
@@ -36,25 +107,30 @@ const Op& op_of(const Schedule& schedule, const Span& span) {
 
 using TransferKey = std::pair<std::string, Lane>;
 
-// Copy spans of one lane in the order they ran.
-std::vector<const Span*> copies_on(const Trace& trace, Lane lane) {
-  std::vector<const Span*> copies;
-  for (const Span& span : trace.spans)
-    if (span.kind == SpanKind::op && span.lane == lane) copies.push_back(&span);
+// Copies on one lane in the order they ran.
+std::vector<Span> copies_on(const Trace& trace, Lane lane) {
+  std::vector<Span> copies = every_span_if(
+      trace, [lane](const Span& span) { return span.kind == SpanKind::op && span.lane == lane; });
   std::sort(copies.begin(), copies.end(),
-            [](const Span* a, const Span* b) { return a->begin < b->begin; });
+            [](const Span& a, const Span& b) { return a.begin < b.begin; });
   return copies;
 }
 
+std::vector<Span> waits_of_compute(const Trace& trace, Lane on) {
+  return every_span_if(trace, [on](const Span& span) {
+    return span.kind == SpanKind::wait && span.lane == Lane::compute && span.on == on;
+  });
+}
+
 // Charges one wait of the compute lane to the copies running meanwhile.
-void charge(const Schedule& schedule, const Span& wait, const std::vector<const Span*>& copies,
+void charge(const Schedule& schedule, const Span& wait, const std::vector<Span>& copies,
             std::map<TransferKey, Transfer>& transfers) {
   double left = wait.end - wait.begin;
   auto copy = std::partition_point(copies.begin(), copies.end(),
-                                   [&](const Span* c) { return c->end <= wait.begin; });
-  for (; copy != copies.end() && (*copy)->begin < wait.end; ++copy) {
-    const double overlap = std::min(wait.end, (*copy)->end) - std::max(wait.begin, (*copy)->begin);
-    transfers[{op_of(schedule, **copy).attributes.activation, wait.on}].exposed_seconds += overlap;
+                                   [&](const Span& c) { return c.end <= wait.begin; });
+  for (; copy != copies.end() && copy->begin < wait.end; ++copy) {
+    const double overlap = std::min(wait.end, copy->end) - std::max(wait.begin, copy->begin);
+    transfers[{op_of(schedule, *copy).attributes.activation, wait.on}].exposed_seconds += overlap;
     left -= overlap;
   }
   transfers[{op_of(schedule, wait).attributes.activation, wait.on}].exposed_seconds += left;
@@ -68,14 +144,14 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
     if (span.kind != SpanKind::op || !is_host_copy(op_of(schedule, span))) continue;
     const Op& op = op_of(schedule, span);
     Transfer& transfer = transfers[{op.attributes.activation, span.lane}];
-    transfer.bytes += range_of(schedule.program, op.inputs.front(), span.iteration).size;
-    transfer.seconds += span.end - span.begin;
+    transfer.bytes +=
+        span.repeats * range_of(schedule.program, op.inputs.front(), span.iteration).size;
+    transfer.seconds += seconds_of(span);
   }
   for (const Lane lane : {Lane::d2h, Lane::h2d}) {
-    const std::vector<const Span*> copies = copies_on(trace, lane);
-    for (const Span& span : trace.spans)
-      if (span.kind == SpanKind::wait && span.lane == Lane::compute && span.on == lane)
-        charge(schedule, span, copies, transfers);
+    const std::vector<Span> copies = copies_on(trace, lane);
+    for (const Span& wait : waits_of_compute(trace, lane))
+      charge(schedule, wait, copies, transfers);
   }
   std::vector<Transfer> result;
   for (auto& [key, transfer] : transfers) {
@@ -89,9 +165,11 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
 int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment_index) {
   const Segment& segment = schedule.program.segments[index_of(segment_index)];
   int64_t bytes = 0;
-  for (const Op& op : segment.ops)
-    if (lane_of(op) == lane)
-      bytes += segment.trips * range_of(schedule.program, op.inputs.front(), 0).size;
+  for (const Op& op : segment.ops) {
+    if (lane_of(op) != lane || lane == Lane::compute) continue;
+    const OpCost cost = info(op.kind).cost(schedule.program, op);
+    bytes += segment.trips * std::llround(cost.link_bytes + cost.group_bytes);
+  }
   return bytes;
 }
 
@@ -122,7 +200,7 @@ std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
     auto row = std::find_if(result.begin(), result.end(),
                             [&](const auto& entry) { return entry.first == kind; });
     if (row == result.end()) row = result.insert(result.end(), {kind, 0});
-    row->second += span.end - span.begin;
+    row->second += seconds_of(span);
   }
   return result;
 }
@@ -132,7 +210,7 @@ double segment_seconds(const Trace& trace, int segment) {
   for (const Span& span : trace.spans) {
     if (span.segment != segment || span.lane != Lane::compute) continue;
     begin = std::min(begin, span.begin);
-    end = std::max(end, span.end);
+    end = std::max(end, last_end(span));
   }
   return end > begin ? end - begin : 0;
 }

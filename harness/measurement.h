@@ -16,12 +16,25 @@ struct Statistics {
 // The median of an even number of values is the mean of the middle two. values must not be empty.
 Statistics statistics_of(std::vector<double> values);
 
-// How the compute lane spent one step.
+// Span by span what a span with repeats stands for, in the order of the first of each.
+std::vector<Span> every_span(const Trace& trace);
+// Of these, those that lie in part between two times, whole.
+std::vector<Span> spans_between(const Trace& trace, double begin, double end);
+
+struct Interval {
+  double begin = 0, end = 0;  // seconds since the step began
+};
+// When the compute lane was in one iteration of a segment, from its first span to its last; empty
+// (end < begin) where it has none.
+Interval interval_of(const Trace& trace, int segment, int64_t iteration);
+
+// How a lane spent one step.
 struct LaneTimes {
   double busy = 0;     // inside ops
-  double waiting = 0;  // for another lane
+  double waiting = 0;  // for another lane; simulated: on the compute lane alone
   double idle = 0;     // neither
 };
+LaneTimes lane_times(const Trace& trace, Lane lane);
 LaneTimes compute_lane_times(const Trace& trace);
 
 // One activation name in one direction, over one step.
@@ -36,7 +49,8 @@ struct Transfer {
 // is left of it (queueing, wake-up) to the copy that was awaited. Sorted by name, then direction.
 std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace);
 
-// Bytes the schedule plans to move in a step on one lane.
+// Bytes the schedule plans to move in a step on one lane: those of a host copy, those of the full
+// buffer of a collective.
 int64_t planned_bytes(const Schedule& schedule, Lane lane);
 int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment);  // of it, in one segment
 

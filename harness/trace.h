@@ -22,6 +22,11 @@ struct Span {
   int32_t op = 0;  // index into Segment::ops; wait: the op that was waited for
   int64_t iteration = 0;
   double begin = 0, end = 0;  // seconds since the step began
+  // In the steady state of a simulated loop one span stands for `repeats` of them, each `period`
+  // seconds and `period_iterations` iterations after the one before. 1: for itself alone, as
+  // everywhere else. measurement.h reads traces with this in mind.
+  int64_t repeats = 1, period_iterations = 0;
+  double period = 0;
 };
 
 // One step.

@@ -64,9 +64,9 @@ std::map<std::string, Fate> decisions(const PolicySummary& summary) {
 }  // namespace
 
 bool shapes_plan(const Field& field) {
-  constexpr std::array of_a_run =
-      std::to_array<std::string_view>({"executor", "micro-batch", "policy", "steps", "warmup",
-                                       "link", "slow-copy", "poison", "seed", "routing"});
+  constexpr std::array of_a_run = std::to_array<std::string_view>(
+      {"executor", "micro-batch", "policy", "steps", "warmup", "link", "slow-copy", "poison",
+       "seed", "routing", "every-iteration"});
   return std::find(of_a_run.begin(), of_a_run.end(), field.name) == of_a_run.end();
 }
 

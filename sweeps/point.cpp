@@ -238,6 +238,11 @@ const std::vector<Field>& fields() {
        [](P& p, S s) { p.poison = parse_on_off("--poison", s); }, true},
       {"seed", "K", "of weights and tokens", [](const P& p) { return std::to_string(p.seed); },
        [](P& p, S s) { p.seed = parse_seed(s); }},
+      // As those of experts: a result that does not use it does not name it.
+      {"every-iteration", "on|off",
+       "simulate each iteration of a loop, not only until its state repeats [off]",
+       [](const P& p) { return std::string(p.every_iteration ? "on" : ""); },
+       [](P& p, S s) { p.every_iteration = parse_on_off("--every-iteration", s); }},
   };
   return table;
 }
@@ -266,6 +271,10 @@ void verify_point(const Point& point) {
     throw InputError(text("--warmup: found ", point.warmup, " of --steps ", point.steps,
                           ", expected fewer warm-up steps than steps"));
   if (point.executor == ExecutorKind::sim) refuse_of_a_simulation(point);
+  if (point.executor != ExecutorKind::sim && point.every_iteration)
+    throw InputError(
+        "--every-iteration: found on, but an execution leaves none out; expected off, or "
+        "--executor sim");
   const bool narrow = point.precision == Precision::fp8 || point.precision == Precision::nvfp4;
   if (!narrow && point.projection_precision != Point{}.projection_precision)
     throw InputError(text("--projection-precision: found ", name_of(point.projection_precision),

@@ -42,6 +42,7 @@ struct Point {
   double slow_copy = 1;
   bool poison = false;
   uint64_t seed = 0;
+  bool every_iteration = false;  // simulated one by one
 };
 
 // One option: its name (without dashes; JSON key with underscores), how to print and parse it.

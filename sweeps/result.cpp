@@ -124,16 +124,9 @@ json memory_curve(const Prepared& prepared, const Trace* trace) {
 
 // The spans of all lanes while the compute lane was in one iteration of one segment.
 json one_layer(const Schedule& schedule, const Trace& trace, int segment, int64_t iteration) {
-  double begin = INFINITY, end = 0;
-  for (const Span& span : trace.spans) {
-    if (span.lane != Lane::compute || span.segment != segment || span.iteration != iteration)
-      continue;
-    begin = std::min(begin, span.begin);
-    end = std::max(end, span.end);
-  }
+  const auto [begin, end] = interval_of(trace, segment, iteration);
   json spans = json::array();
-  for (const Span& span : trace.spans) {
-    if (span.end <= begin || span.begin >= end) continue;
+  for (const Span& span : spans_between(trace, begin, end)) {
     const Op& op = schedule.program.segments[static_cast<size_t>(span.segment)]
                        .ops[static_cast<size_t>(span.op)];
     json shown = {{"lane", name_of(span.lane)},

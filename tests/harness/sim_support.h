@@ -2,8 +2,10 @@
 // simulator. One unit of each builder is one second on `round_machine()`.
 #pragma once
 
+#include <algorithm>
 #include <fstream>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 
@@ -121,6 +123,29 @@ class Body {
 
   Program program_;
 };
+
+// A loop of random ops: starts and dones at random places between compute ops.
+inline Schedule random_schedule(std::mt19937& random, int64_t trips) {
+  Body body(trips, 2);
+  const auto seconds = [&] { return std::uniform_int_distribution<int64_t>(1, 6)(random); };
+  BodyOrder order;
+  for (int i = 0; i < 6; ++i) {
+    order.push_back({StepKind::run, body.matmul(seconds())});
+    order.push_back({StepKind::run, body.add(seconds())});
+  }
+  for (int i = 0; i < 7; ++i) {
+    const int op = i < 2   ? body.d2h(seconds())
+                   : i < 4 ? body.h2d(seconds())
+                           : body.gather(seconds());
+    size_t at[2];
+    for (size_t& place : at)
+      place = std::uniform_int_distribution<size_t>(0, order.size())(random);
+    const auto [low, high] = std::minmax(at[0], at[1]);
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(high), {StepKind::done, op});
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(low), {StepKind::start, op});
+  }
+  return body.schedule(order);
+}
 
 inline Trace simulate(const Schedule& schedule, const Machine& machine,
                       const SimOptions& options = {}) {

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include "harness/measurement.h"
 #include "tests/harness/sim_support.h"
 
 namespace spillway {
@@ -16,13 +17,13 @@ using enum StepKind;
 
 std::vector<Span> waits(const Trace& trace) {
   std::vector<Span> found;
-  for (const Span& span : trace.spans)
+  for (const Span& span : every_span(trace))
     if (span.kind == SpanKind::wait) found.push_back(span);
   return found;
 }
 
-const Span& span_of(const Trace& trace, int op, int64_t iteration = 0) {
-  for (const Span& span : trace.spans)
+Span span_of(const Trace& trace, int op, int64_t iteration = 0) {
+  for (const Span& span : every_span(trace))
     if (span.kind == SpanKind::op && span.op == op && span.iteration == iteration) return span;
   throw std::logic_error("no span of this op");
 }
@@ -194,29 +195,6 @@ TEST(Sim, FreeTransfersTakeNoTimeAndStillCount) {
   EXPECT_EQ(trace.bytes_moved[static_cast<int>(Lane::d2h)], 320);
 }
 
-// Random bodies: starts and dones at random places between compute ops.
-Schedule random_schedule(std::mt19937& random) {
-  Body body(3, 2);
-  const auto seconds = [&] { return std::uniform_int_distribution<int64_t>(1, 6)(random); };
-  BodyOrder order;
-  for (int i = 0; i < 6; ++i) {
-    order.push_back({run, body.matmul(seconds())});
-    order.push_back({run, body.add(seconds())});
-  }
-  for (int i = 0; i < 7; ++i) {
-    const int op = i < 2   ? body.d2h(seconds())
-                   : i < 4 ? body.h2d(seconds())
-                           : body.gather(seconds());
-    size_t at[2];
-    for (size_t& place : at)
-      place = std::uniform_int_distribution<size_t>(0, order.size())(random);
-    const auto [low, high] = std::minmax(at[0], at[1]);
-    order.insert(order.begin() + static_cast<std::ptrdiff_t>(high), {done, op});
-    order.insert(order.begin() + static_cast<std::ptrdiff_t>(low), {start, op});
-  }
-  return body.schedule(order);
-}
-
 // Shares of memory bandwidth as on a large GPU: a quarter for a collective, a thirtieth for a copy.
 // The order on each lane is fixed, so there are no scheduling anomalies; what remains, and is
 // bounded here by 1 % for bodies that stream half of their time, is that traffic made denser falls
@@ -230,7 +208,7 @@ TEST(Sim, FasterLinksAndFabricsNeverLengthenAStep) {
                                          {"nic_bandwidth", 60},
                                          {"nic_on_host_link", 0.1}});
   for (int round = 0; round < 100; ++round) {
-    const Schedule schedule = random_schedule(random);
+    const Schedule schedule = random_schedule(random, 3);
     for (const auto& keys : {std::vector<std::string>{"link_h2d_all", "link_d2h_all"},
                              std::vector<std::string>{"nic_bandwidth", "nvlink_bandwidth"}}) {
       double shortest = std::numeric_limits<double>::infinity();

@@ -52,6 +52,7 @@ const std::map<std::string, json>& other_values() {
       {"slow_copy", 2.5},
       {"poison", true},
       {"seed", 7},
+      {"every_iteration", "on"},
   };
   return values;
 }
