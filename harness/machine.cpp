@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -131,6 +132,17 @@ void check_range(double value, const FigureInfo& info, const std::string& where)
                         info.unit, "]"));
 }
 
+// A year, with a month and a day where they are known.
+void check_date(const std::string& date, const std::string& where) {
+  constexpr std::string_view pattern = "dddd-dd-dd";
+  bool legal = date.size() == 4 || date.size() == 7 || date.size() == 10;
+  for (size_t i = 0; legal && i < date.size(); ++i)
+    legal = pattern[i] == '-' ? date[i] == '-' : date[i] >= '0' && date[i] <= '9';
+  if (!legal)
+    throw InputError(text(where, ": date is \"", date,
+                          "\", expected a year such as 2026, 2026-11 or 2026-11-30"));
+}
+
 Figure parse_figure(const std::string& key, const Json& object, const std::string& file) {
   const std::string where = text(file, ": figure \"", key, "\"");
   const FigureInfo* info = find_info(key);
@@ -140,7 +152,7 @@ Figure parse_figure(const std::string& key, const Json& object, const std::strin
   if (!object.is_object())
     throw InputError(
         text(where, " is ", object.dump(), ", expected {\"value\", \"source\", \"assumed\"}"));
-  refuse_other_keys(object, {"value", "source", "assumed"}, where);
+  refuse_other_keys(object, {"value", "source", "assumed", "date"}, where);
   Figure figure;
   figure.value = member(object, "value", Json::value_t::number_float, "a number", where);
   check_range(figure.value, *info, where);
@@ -150,6 +162,10 @@ Figure parse_figure(const std::string& key, const Json& object, const std::strin
         where, ": source is empty, expected where the value comes from, or why it is assumed"));
   if (object.contains("assumed"))
     figure.assumed = member(object, "assumed", Json::value_t::boolean, "true or false", where);
+  if (object.contains("date")) {
+    figure.date = member(object, "date", Json::value_t::string, "a text", where);
+    check_date(figure.date, where);
+  }
   return figure;
 }
 

@@ -12,7 +12,8 @@ namespace spillway {
 struct Figure {
   double value = 0;
   std::string source;
-  bool assumed = false;  // no measurement or publication was found
+  bool assumed = false;   // no measurement or publication was found
+  std::string date = {};  // when the source was published or read: 2026, 2026-11 or 2026-11-30
 };
 
 // Figures are looked up by name so that a machine is one JSON file and no code.
@@ -25,8 +26,8 @@ struct Machine {
   double figure(const std::string& key) const;
 };
 
-// Parses {"name": ..., "figures": {"key": {"value": n, "source": "...", "assumed": true}}}.
-// Throws InputError (file, key, found, expected) on anything else.
+// Parses {"name": ..., "figures": {"key": {"value": n, "source": "...", "assumed": true, "date":
+// "2026-11"}}}; `assumed` and `date` may be left out. Throws InputError (file, key, found, expected) on anything else.
 Machine parse_machine(const std::string& json_text, const std::string& file);
 
 }  // namespace spillway

@@ -67,8 +67,10 @@ json machine_rows() {
     json figures = json::object();
     int64_t assumed = 0;
     for (const auto& [key, figure] : machine.figures) {
-      figures[key] = {
-          {"value", figure.value}, {"source", figure.source}, {"assumed", figure.assumed}};
+      figures[key] = {{"value", figure.value},
+                      {"source", figure.source},
+                      {"assumed", figure.assumed},
+                      {"date", figure.date.empty() ? json(nullptr) : json(figure.date)}};
       assumed += figure.assumed ? 1 : 0;
     }
     rows.push_back({{"name", name},
