@@ -15,10 +15,13 @@ import idle
 import kill
 import large
 import link
+import machines
+import measured
 import moe_describe
 import moe_identity
 import moe_plan
 import plan
+import predictions
 import proxy
 import published
 import quickstart
@@ -32,6 +35,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
+    4: [machines, predictions, measured],
 }
 
 
