@@ -2,231 +2,222 @@
 #include "harness/access_map.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "harness/error.h"
+#include "harness/event_accesses.h"
 #include "harness/layout.h"
-#include "harness/window.h"
+#include "harness/operands.h"
 
 namespace spillway {
 namespace {
 
+// An access of a body's event, made ready to be played in every run.
+struct BodyAccess {
+  AccessKind kind = AccessKind::initial;
+  TensorId tensor = no_tensor;
+  int op = -1;
+  int first_part = 0, end_part = 0;  // of a whole tensor
+  Index index;                       // else of one slice
+  bool placed = true;                // the plan has a place for the tensor
+};
+
+struct BodyAccesses {
+  std::vector<BodyAccess> list;
+  std::vector<int> first;  // per event, and the end
+};
+
 struct Piece {
-  int last_write = -1;                                // access; -1: nothing was ever here
-  std::array<int, lane_count> reads{-1, -1, -1, -1};  // since then, the last of each lane
+  Clock used{};  // the last write and the reads since then: per lane, events up to these
+  // The last write, whose it was and where; none: nothing was ever here.
+  int write_event = -1, write_count = 0, write_part = -1;
+  TensorId tensor = no_tensor;
+  uint8_t write_lane = 0;
+  AccessKind kind = AccessKind::initial;
   // Only iterations that are not looked at use it: nobody else may write it while its tensor lives.
   bool held = false;
 };
 
-// Program order of the accesses to one slice: (run, op) as one number.
-struct SliceOrder {
+// Program order of the accesses to one part: (run, op) as one number.
+struct PartOrder {
   int64_t written = -1, touched = -1;
 };
 
 class Player {
  public:
-  Player(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled, AccessMap& result)
+  // `apart`: the pieces of two tensors are never the same (layout.h).
+  Player(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled, const Parts& parts,
+         std::vector<Pieces> pieces, bool apart)
       : schedule_(schedule),
         program_(schedule.program),
         plan_(plan),
         unrolled_(unrolled),
-        result_(result),
-        layout_(program_, plan),
-        skipped_(skipped_slices(program_)),
-        pieces_(index_of(layout_.pieces())),
-        order_(program_.tensors.size()) {
-    for (size_t id = 0; id < order_.size(); ++id) {
-      order_[id].resize(static_cast<size_t>(program_.tensors[id].slices));
-    }
+        parts_(parts),
+        pieces_of_(std::move(pieces)),
+        apart_(apart),
+        order_(parts.slice.size()) {
+    int end = 0;
+    for (const Pieces& range : pieces_of_)
+      end = std::max(end, range.end);
+    pieces_.resize(index_of(end));
   }
 
-  void play() {
-    result_.violation = layout_.violation();
-    if (result_.violation) return;
+  AccessMap play() {
+    result_.needed.resize(index_of(unrolled_.events));
+    for (size_t s = 0; s < unrolled_.bodies.size(); ++s)
+      bodies_.push_back(accesses_of(static_cast<int>(s)));
     for (size_t id = 0; id < program_.tensors.size(); ++id) {
-      if (program_.tensors[id].extent != Extent::persistent) continue;
-      cover(AccessKind::initial, -1, static_cast<TensorId>(id));
+      if (program_.tensors[id].extent != Extent::persistent || plan_.offset[id] == -1) continue;
+      const TensorId tensor = static_cast<TensorId>(id);
+      cover({AccessKind::initial, tensor, -1, parts_.first[id], parts_.end(tensor), {}, true});
     }
-    for (size_t e = 0; e < unrolled_.events.size(); ++e)
-      play_event(static_cast<int>(e));
+    for (size_t r = 0; r < unrolled_.runs.size(); ++r)
+      play_run(static_cast<int>(r));
+    return std::move(result_);
   }
 
  private:
-  void play_event(int e) {
-    const Event& event = unrolled_.events[index_of(e)];
-    const BodyRun& run = unrolled_.runs[index_of(event.run)];
-    const SegmentSchedule& segment = schedule_.segments[index_of(run.segment)];
-    if (event.kind == EventKind::enter) {
-      for (const TensorId id : segment.enter_allocate)
-        cover(AccessKind::allocate, e, id);
-    } else if (event.kind == EventKind::exit) {
-      for (const TensorId id : segment.exit_release)
-        cover(AccessKind::release, e, id);
-    } else {
-      const LaneStep& step = segment.lanes[index_of(event.lane)][index_of(event.position)];
-      for (const TensorId id : step.allocate)
-        cover(AccessKind::allocate, e, id);
-      if (step.kind == StepKind::run) play_op(e, run, step.op);
-      if (step.kind == StepKind::done) play_done(e, run);
-      for (const TensorId id : step.release)
-        cover(AccessKind::release, e, id);
+  // The event that is played.
+  struct Now {
+    int event = -1, count = 0;  // count: events on its lane, with this one
+    uint8_t lane = 0;
+    Clock needed{};
+  };
+  struct Played {
+    const BodyAccess* access = nullptr;
+    int first_part = 0, end_part = 0;
+  };
+
+  BodyAccesses accesses_of(int segment) const {
+    BodyAccesses body;
+    const auto add = [&](AccessKind kind, const Operand& operand, int op) {
+      const size_t tensor = static_cast<size_t>(operand.tensor);
+      const bool placed = plan_.offset[tensor] != -1;
+      if (!placed && op < 0) return;
+      body.list.push_back({kind, operand.tensor, op, parts_.first[tensor], parts_.first[tensor + 1],
+                           operand.index, placed});
+    };
+    for (const Event& event : unrolled_.bodies[index_of(segment)].events) {
+      body.first.push_back(static_cast<int>(body.list.size()));
+      for_each_access(schedule_, segment, event, add);
+    }
+    body.first.push_back(static_cast<int>(body.list.size()));
+    return body;
+  }
+
+  void play_run(int r) {
+    const BodyRun& run = unrolled_.runs[index_of(r)];
+    const std::vector<Event>& events = unrolled_.body_of(run).events;
+    const BodyAccesses& body = bodies_[index_of(run.segment)];
+    for (size_t k = 0; k < events.size(); ++k) {
+      const Event& event = events[k];
+      if (body.first[k] == body.first[k + 1] || !happens(program_, run, event)) continue;
+      const size_t lane = index_of(event.lane);
+      now_ = {run.first_event + static_cast<int>(k),
+              run.before[lane] + event.sequence + 1,
+              static_cast<uint8_t>(lane),
+              {}};
+      played_.clear();
+      for (int a = body.first[k]; a < body.first[k + 1]; ++a)
+        play_access(body.list[index_of(a)], r, run.iteration);
+      now_.needed[lane] = 0;  // a lane is in order by itself
+      result_.needed[index_of(now_.event)] = now_.needed;
     }
   }
 
-  void play_op(int e, const BodyRun& run, int op_index) {
-    const Op& op = program_.segments[index_of(run.segment)].ops[index_of(op_index)];
-    const size_t first = result_.accesses.size();
-    for (const Operand& operand : op.inputs)
-      add(AccessKind::read, e, operand, run.iteration);
-    for (const Operand& operand : op.outputs)
-      add(AccessKind::write, e, operand, run.iteration);
-    settle(e, first, op_index);
-  }
-
-  // Dones read what their ops wrote.
-  void play_done(int e, const BodyRun& run) {
-    const Event& event = unrolled_.events[index_of(e)];
-    const auto& compute = schedule_.segments[index_of(run.segment)].lanes[index_of(event.lane)];
-    for (const int op : confirmed_at(compute, static_cast<size_t>(event.position))) {
-      const size_t first = result_.accesses.size();
-      for (const Operand& operand :
-           program_.segments[index_of(run.segment)].ops[index_of(op)].outputs)
-        add(AccessKind::read, e, operand, run.iteration);
-      settle(e, first, op);
+  void play_access(const BodyAccess& access, int run, int64_t iteration) {
+    if (access.op < 0) return cover(access);
+    int first = access.first_part, end = access.end_part;
+    if (!access.placed) return violate(told(access, first), ": the plan gives it no place");
+    if (!access.index.whole) {
+      const size_t tensor = static_cast<size_t>(access.tensor);
+      const int64_t slice = slice_of(program_.tensors[tensor], access.index, iteration);
+      first = parts_.of_slice[index_of(parts_.first_slice[tensor]) + static_cast<size_t>(slice)];
+      end = first + 1;
     }
-  }
-
-  // Plays the accesses from `first` on, which are those of one op or of its done.
-  void settle(int e, size_t first, int op_index) {
-    const int64_t order = (int64_t{unrolled_.events[index_of(e)].run} << 32) + op_index;
-    for (size_t a = first; a < result_.accesses.size(); ++a) {
-      for (size_t b = first; b < a; ++b)
-        check_within_op(static_cast<int>(a), static_cast<int>(b));
-      check_direction(static_cast<int>(a), order);
-      if (result_.accesses[a].kind == AccessKind::read)
-        read(static_cast<int>(a));
-      else
-        write(static_cast<int>(a));
+    if (!apart_) check_within_op({&access, first, end});
+    const int64_t order = (int64_t{run} << 32) + access.op;
+    for (int part = first; part < end; ++part) {
+      check_direction(access, part, order);
+      for (Piece& piece : pieces(part))
+        access.kind == AccessKind::read ? read(access, part, piece) : write(access, part, piece);
     }
-  }
-
-  void add(AccessKind kind, int e, const Operand& operand, int64_t iteration) {
-    const ByteRange range = range_of(program_, operand, iteration);
-    const int64_t bytes = program_.at(operand.tensor).slice_bytes();
-    const int64_t first = range.begin / bytes;
-    result_.accesses.push_back({kind, e, operand.tensor, first, first + range.size / bytes});
   }
 
   // A write of the whole tensor that leaves no value, except what skipped iterations put there.
-  void cover(AccessKind kind, int e, TensorId tensor) {
-    if (!layout_.placed(tensor)) return;
-    const int64_t slices = program_.at(tensor).slices;
-    const int access = static_cast<int>(result_.accesses.size());
-    result_.accesses.push_back({kind, e, tensor, 0, slices});
-    write(access);
-    if (kind == AccessKind::release) return;
-    const std::vector<bool>& skipped = skipped_[static_cast<size_t>(tensor)];
-    for (int64_t slice = 0; slice < slices; ++slice) {
-      if (!skipped[static_cast<size_t>(slice)]) continue;
-      for (Piece& piece : pieces(tensor, slice, slice + 1))
-        piece.held = true;
+  void cover(const BodyAccess& access) {
+    for (int part = access.first_part; part < access.end_part; ++part) {
+      const bool held = access.kind != AccessKind::release && parts_.held[index_of(part)];
+      for (Piece& piece : pieces(part)) {
+        write(access, part, piece);
+        piece.held = held;
+      }
     }
   }
 
-  std::span<Piece> pieces(TensorId tensor, int64_t first, int64_t end) {
-    const Pieces range = layout_.pieces_of(tensor, first, end);
+  std::span<Piece> pieces(int part) {
+    const Pieces range = pieces_of_[index_of(part)];
     return {pieces_.data() + range.first, pieces_.data() + range.end};
   }
 
-  std::span<Piece> pieces(const Access& access) {
-    return pieces(access.tensor, access.first_slice, access.end_slice);
-  }
-
-  bool lacks_place(const Access& access, int id) {
-    if (layout_.placed(access.tensor)) return false;
-    violate(told(id), ": the plan gives this tensor no place");
-    return true;
-  }
-
   // One op on two tensors that share bytes.
-  void check_within_op(int a, int b) {
-    const Access &x = result_.accesses[index_of(a)], &y = result_.accesses[index_of(b)];
-    if (x.tensor == y.tensor || (x.kind == AccessKind::read && y.kind == AccessKind::read)) return;
-    if (!layout_.placed(x.tensor) || !layout_.placed(y.tensor)) return;
-    const Pieces p = layout_.pieces_of(x.tensor, x.first_slice, x.end_slice);
-    const Pieces q = layout_.pieces_of(y.tensor, y.first_slice, y.end_slice);
-    if (p.first < q.end && q.first < p.end) {
-      violate(told(a), " and ", told(b), " touch the same bytes");
+  void check_within_op(const Played& later) {
+    const int first = pieces_of_[index_of(later.first_part)].first;
+    const int end = pieces_of_[index_of(later.end_part - 1)].end;
+    for (const Played& earlier : played_) {
+      const BodyAccess &a = *earlier.access, &b = *later.access;
+      if (a.op != b.op || a.tensor == b.tensor) continue;
+      if (a.kind == AccessKind::read && b.kind == AccessKind::read) continue;
+      if (pieces_of_[index_of(earlier.first_part)].first < end &&
+          first < pieces_of_[index_of(earlier.end_part - 1)].end)
+        violate(told(b, later.first_part), " and ", told(a, earlier.first_part),
+                " touch the same bytes");
     }
+    played_.push_back(later);
   }
 
-  void check_direction(int a, int64_t order) {
-    const Access& access = result_.accesses[index_of(a)];
+  void check_direction(const BodyAccess& access, int part, int64_t order) {
     const bool writes = access.kind == AccessKind::write;
-    for (int64_t k = access.first_slice; k < access.end_slice; ++k) {
-      SliceOrder& slice = order_[static_cast<size_t>(access.tensor)][static_cast<size_t>(k)];
-      if (order < (writes ? slice.touched : slice.written)) {
-        violate(told(a), " comes after an access that follows it in the program");
-      }
-      if (writes) slice.written = std::max(slice.written, order);
-      slice.touched = std::max(slice.touched, order);
-    }
+    PartOrder& last = order_[index_of(part)];
+    if (order < (writes ? last.touched : last.written))
+      violate(told(access, part), " comes after an access that follows it in the program");
+    if (writes) last.written = std::max(last.written, order);
+    last.touched = std::max(last.touched, order);
   }
 
-  void read(int a) {
-    const Access access = result_.accesses[index_of(a)];
-    if (lacks_place(access, a)) return;
-    for (Piece& piece : pieces(access)) {
-      if (piece.last_write >= 0) conflict(piece.last_write, a);
-      if (!holds_value(piece, access.tensor)) {
-        violate(told(a), " does not find its value: last comes ", told(piece.last_write));
-      }
-      piece.reads[lane_of_event(access.event)] = a;
-    }
+  void read(const BodyAccess& access, int part, Piece& piece) {
+    const bool valued = piece.kind == AccessKind::write || piece.kind == AccessKind::initial;
+    if (piece.tensor != access.tensor || !(valued || piece.held))
+      violate(told(access, part), " does not find its value: last comes ", told(piece));
+    int& needed = now_.needed[piece.write_lane];
+    needed = std::max(needed, piece.write_count);
+    piece.used[now_.lane] = now_.count;
   }
 
-  bool holds_value(const Piece& piece, TensorId tensor) const {
-    if (piece.last_write < 0) return false;
-    const Access& source = result_.accesses[index_of(piece.last_write)];
-    const bool valued = source.kind == AccessKind::write || source.kind == AccessKind::initial;
-    return source.tensor == tensor && (valued || piece.held);
+  void write(const BodyAccess& access, int part, Piece& piece) {
+    if (piece.held && piece.tensor != access.tensor)
+      violate(told(access, part), " destroys ", told(piece));
+    if (access.kind == AccessKind::initial && piece.tensor != no_tensor)
+      violate(told(access, part), " overlaps ", told(piece));
+    const bool alive = piece.tensor != no_tensor && piece.kind != AccessKind::release;
+    if (apart_ && access.kind == AccessKind::write && !alive)
+      violate(told(access, part), " comes while its tensor has no place");
+    join(now_.needed, piece.used);
+    piece = {{}, now_.event, now_.count, part, access.tensor, now_.lane, access.kind, false};
+    piece.used[now_.lane] = now_.count;
   }
 
-  void write(int a) {
-    const Access access = result_.accesses[index_of(a)];
-    if (lacks_place(access, a)) return;
-    for (Piece& piece : pieces(access)) {
-      if (piece.held && result_.accesses[index_of(piece.last_write)].tensor != access.tensor) {
-        violate(told(a), " destroys ", told(piece.last_write));
-      }
-      if (access.kind == AccessKind::initial && piece.last_write >= 0) {
-        violate(told(a), " overlaps ", told(piece.last_write));
-      }
-      if (piece.last_write >= 0) conflict(piece.last_write, a);
-      for (const int earlier : piece.reads) {
-        if (earlier >= 0) conflict(earlier, a);
-      }
-      piece = Piece{a, {-1, -1, -1, -1}, false};
-    }
+  std::string told(const BodyAccess& access, int part) const {
+    return told(access.kind, now_.event, access.tensor, part);
   }
-
-  size_t lane_of_event(int e) const {
-    return static_cast<size_t>(unrolled_.events[index_of(e)].lane);
+  std::string told(const Piece& piece) const {
+    if (piece.tensor == no_tensor) return "nobody's bytes";
+    return told(piece.kind, piece.write_event, piece.tensor, piece.write_part);
   }
-
-  void conflict(int earlier, int later) {
-    const int x = result_.accesses[index_of(earlier)].event,
-              y = result_.accesses[index_of(later)].event;
-    if (x < 0 || y < 0 || lane_of_event(x) == lane_of_event(y)) return;
-    std::vector<Conflict>& list = result_.conflicts;
-    if (!list.empty() && list.back().earlier == earlier && list.back().later == later) return;
-    list.push_back({earlier, later});
-  }
-
-  std::string told(int access) const {
-    return access < 0 ? std::string("nobody's bytes")
-                      : describe(schedule_, plan_, unrolled_, result_.accesses[index_of(access)]);
+  std::string told(AccessKind kind, int event, TensorId tensor, int part) const {
+    return describe(schedule_, plan_, unrolled_,
+                    {kind, event, tensor, parts_.slice[index_of(part)],
+                     parts_.end_slice(program_, tensor, part)});
   }
 
   template <class... Parts>
@@ -238,44 +229,35 @@ class Player {
   const Program& program_;
   const Plan& plan_;
   const Unrolled& unrolled_;
-  AccessMap& result_;
-  Layout layout_;
-  std::vector<std::vector<bool>> skipped_;  // per tensor and slice
+  const Parts& parts_;
+  std::vector<Pieces> pieces_of_;  // of each part
+  bool apart_;
+  std::vector<BodyAccesses> bodies_;  // per segment
   std::vector<Piece> pieces_;
-  std::vector<std::vector<SliceOrder>> order_;  // per tensor and slice
+  std::vector<PartOrder> order_;  // per part
+  Now now_;
+  std::vector<Played> played_;  // of this event
+  AccessMap result_;
 };
 
 }  // namespace
 
-std::string describe(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled,
-                     const Access& access) {
-  static constexpr const char* kinds[] = {"initial value", "allocation", "read", "write",
-                                          "release"};
-  const Program& program = schedule.program;
-  const Tensor& tensor = program.at(access.tensor);
-  const int64_t begin = plan.offset[static_cast<size_t>(access.tensor)];
-  std::string out = text(kinds[static_cast<size_t>(access.kind)], " of \"", tensor.name,
-                         "\" (bytes ", begin + access.first_slice * tensor.slice_bytes(), " to ",
-                         begin + access.end_slice * tensor.slice_bytes(),
-                         tensor.space == Space::host ? ", host)" : ")");
-  if (access.event < 0) return out;
-  const Event& event = unrolled.events[index_of(access.event)];
-  const BodyRun& run = unrolled.runs[index_of(event.run)];
-  const Segment& segment = program.segments[index_of(run.segment)];
-  if (event.kind == EventKind::step) {
-    const auto& steps = schedule.segments[index_of(run.segment)].lanes[index_of(event.lane)];
-    out += text(" at op \"", segment.ops[index_of(steps[index_of(event.position)].op)].name, "\"");
-  } else {
-    out += event.kind == EventKind::enter ? " on entering" : " on leaving";
-  }
-  return text(out, ", segment \"", segment.name, "\", iteration ", run.iteration, " of step ",
-              run.step, ", lane ", name_of(event.lane));
-}
-
 AccessMap map_accesses(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled) {
   AccessMap result;
-  Player(schedule, plan, unrolled, result).play();
-  return result;
+  result.violation = misplaced(schedule.program, plan);
+  if (result.violation) {
+    result.needed.resize(index_of(unrolled.events));
+    return result;
+  }
+  const Parts parts = parts_of(schedule.program);
+  if (alive_apart(schedule, plan)) {
+    result = Player(schedule, plan, unrolled, parts, pieces_apart(parts), true).play();
+    if (!result.violation) return result;
+  }
+  // Something is wrong, or only looks so: by the bytes themselves.
+  return Player(schedule, plan, unrolled, parts, pieces_shared(schedule.program, plan, parts),
+                false)
+      .play();
 }
 
 }  // namespace spillway

@@ -1,5 +1,5 @@
-// Who touches which bytes, in one linear order of events: finds pairs that must be ordered and
-// reads that see a wrong value. Knows nothing of clocks.
+// Who touches which bytes, in one linear order of events: finds what must be over before each event
+// begins, and reads that see a wrong value. Knows nothing of clocks and waits.
 #pragma once
 
 #include <optional>
@@ -20,15 +20,11 @@ struct Access {
   int64_t first_slice = 0, end_slice = 0;
 };
 
-// Two accesses of different lanes to common bytes, one of them a write, next to each other in the
-// linear order: what lies further apart is ordered if all neighbours are.
-struct Conflict {
-  int earlier = 0, later = 0;  // indices into AccessMap::accesses
-};
-
 struct AccessMap {
-  std::vector<Access> accesses;
-  std::vector<Conflict> conflicts;  // by later event
+  // Per event: of each other lane, how many events must be over before it begins, since the last of
+  // them touches bytes that it touches too, and one of both writes. Events that only lie further
+  // apart are ordered if all these are.
+  std::vector<Clock> needed;
   // The first access that breaks the Program's meaning in this order: out of the Program's
   // direction, a value overwritten by another tensor or never written, bytes outside the arena.
   std::optional<std::string> violation;
@@ -39,5 +35,9 @@ AccessMap map_accesses(const Schedule& schedule, const Plan& plan, const Unrolle
 // "write of \"x\" slice 2 by op \"y\", segment \"z\", iteration 3 of step 0, lane compute".
 std::string describe(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled,
                      const Access& access);
+
+// Two accesses of these events to common bytes, one of them a write, described.
+std::string describe_conflict(const Schedule& schedule, const Plan& plan, const Unrolled& unrolled,
+                              int earlier_event, int later_event);
 
 }  // namespace spillway

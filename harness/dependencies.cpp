@@ -1,6 +1,7 @@
 // Which ops of a body must wait for which: the order a scheduler may not break within one
 // iteration.
 #include <algorithm>
+#include <numeric>
 
 #include "harness/operands.h"
 #include "harness/schedule.h"
@@ -8,25 +9,35 @@
 namespace spillway {
 namespace {
 
-struct Access {
+struct Touch {
   int op = 0;
   bool writes = false;
-  Operand operand;
+  const Operand* operand = nullptr;
 };
 
-// Accesses of a body by tensor, in program order.
-std::vector<std::vector<Access>> accesses_by_tensor(const Program& program,
-                                                    const Segment& segment) {
-  std::vector<std::vector<Access>> result(program.tensors.size());
-  for (size_t j = 0; j < segment.ops.size(); ++j) {
-    const auto note = [&](const Operand& operand, bool writes) {
-      result[static_cast<size_t>(operand.tensor)].push_back({static_cast<int>(j), writes, operand});
-    };
-    for (const Operand& operand : segment.ops[j].inputs)
-      note(operand, false);
-    for (const Operand& operand : segment.ops[j].outputs)
-      note(operand, true);
-  }
+// What a body touches, by tensor, in program order.
+struct Touches {
+  std::vector<size_t> end;  // per tensor, in `list`; it begins where the one before ends
+  std::vector<Touch> list;
+};
+
+Touches touches_of(const Program& program, const Segment& segment) {
+  const auto for_each = [&](const auto& visit) {
+    for (size_t j = 0; j < segment.ops.size(); ++j) {
+      for (const Operand& operand : segment.ops[j].inputs)
+        visit(Touch{static_cast<int>(j), false, &operand});
+      for (const Operand& operand : segment.ops[j].outputs)
+        visit(Touch{static_cast<int>(j), true, &operand});
+    }
+  };
+  Touches result;
+  result.end.resize(program.tensors.size() + 1);
+  for_each([&](const Touch& t) { ++result.end[static_cast<size_t>(t.operand->tensor) + 1]; });
+  std::partial_sum(result.end.begin(), result.end.end(), result.end.begin());
+  result.list.resize(result.end.back());
+  for_each([&](const Touch& t) {
+    result.list[result.end[static_cast<size_t>(t.operand->tensor)]++] = t;
+  });
   return result;
 }
 
@@ -51,17 +62,19 @@ bool may_overlap(const Program& program, const Operand& a, const Operand& b, int
 
 std::vector<std::vector<int>> dependencies(const Program& program, const Segment& segment) {
   std::vector<std::vector<int>> before(segment.ops.size());
-  for (const std::vector<Access>& accesses : accesses_by_tensor(program, segment)) {
-    for (size_t later = 0; later < accesses.size(); ++later) {
-      const Access& b = accesses[later];
-      for (size_t earlier = 0; earlier < later; ++earlier) {
-        const Access& a = accesses[earlier];
+  const Touches touches = touches_of(program, segment);
+  size_t begin = 0;
+  for (const size_t end : touches.end) {
+    for (size_t later = begin; later < end; ++later) {
+      const Touch& b = touches.list[later];
+      for (size_t earlier = begin; earlier < later; ++earlier) {
+        const Touch& a = touches.list[earlier];
         if (a.op == b.op || (!a.writes && !b.writes)) continue;
-        if (may_overlap(program, a.operand, b.operand, segment.trips)) {
+        if (may_overlap(program, *a.operand, *b.operand, segment.trips))
           before[static_cast<size_t>(b.op)].push_back(a.op);
-        }
       }
     }
+    begin = end;
   }
   for (std::vector<int>& list : before) {
     std::sort(list.begin(), list.end());

@@ -1,5 +1,4 @@
-// The bytes of a plan cut at every border of a tensor or slice: what the race check keeps state
-// for.
+// The bytes of a plan cut into pieces: what the race check keeps state for.
 #pragma once
 
 #include <optional>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "harness/plan.h"
+#include "harness/window.h"
 
 namespace spillway {
 
@@ -15,23 +15,18 @@ struct Pieces {
   int first = 0, end = 0;
 };
 
-class Layout {
- public:
-  Layout(const Program& program, const Plan& plan);
+// A tensor that lies outside its arena, as a sentence.
+std::optional<std::string> misplaced(const Program& program, const Plan& plan);
 
-  // A tensor that lies outside its arena, as a sentence.
-  const std::optional<std::string>& violation() const { return violation_; }
-  int pieces() const { return static_cast<int>(borders_.size()); }
-  // Slices [first, end) of a tensor. It must have an offset.
-  Pieces pieces_of(TensorId tensor, int64_t first_slice, int64_t end_slice) const;
-  bool placed(TensorId tensor) const {
-    return !slice_borders_[static_cast<size_t>(tensor)].empty();
-  }
+// Whether every tensor comes once and goes once, within a body or at the borders of segments (as
+// lay_out() has it), and no two that are alive together share bytes. Then all that shares bytes is
+// kept apart by a release and an allocation, in this order on the compute lane, and each tensor can
+// be looked at as if it had its bytes for itself.
+bool alive_apart(const Schedule& schedule, const Plan& plan);
 
- private:
-  std::vector<int64_t> borders_;                 // device bytes, then host bytes
-  std::vector<std::vector<int>> slice_borders_;  // per tensor: piece where each slice begins, end
-  std::optional<std::string> violation_;
-};
+// Pieces of each part (window.h): itself, where tensors are looked at apart.
+std::vector<Pieces> pieces_apart(const Parts& parts);
+// Cut at every border of a part of a placed tensor, by address. misplaced() must have found none.
+std::vector<Pieces> pieces_shared(const Program& program, const Plan& plan, const Parts& parts);
 
 }  // namespace spillway

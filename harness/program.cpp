@@ -1,7 +1,7 @@
 // Names, sizes and byte ranges of the IR's values. The rules a Program obeys are in verify.cpp.
 #include "harness/program.h"
 
-#include "harness/error.h"
+#include "harness/operands.h"
 
 namespace spillway {
 
@@ -50,12 +50,7 @@ int64_t elements_of(const Shape& shape) {
 ByteRange range_of(const Program& program, const Operand& operand, int64_t iteration) {
   const Tensor& tensor = program.at(operand.tensor);
   if (operand.index.whole) return {0, tensor.bytes()};
-  int64_t slice = operand.index.stride * iteration + operand.index.offset;
-  // A rotated prefetch or drain may name slot -1: the remainder is taken non-negative.
-  if (tensor.ring) slice = (slice % tensor.slices + tensor.slices) % tensor.slices;
-  check(slice >= 0 && slice < tensor.slices, "slice ", slice, " of tensor ", tensor.name, " with ",
-        tensor.slices, " slices");
-  return {slice * tensor.slice_bytes(), tensor.slice_bytes()};
+  return {slice_of(tensor, operand.index, iteration) * tensor.slice_bytes(), tensor.slice_bytes()};
 }
 
 }  // namespace spillway

@@ -1,9 +1,10 @@
-// find_race() and drop_implied_waits(): accesses that must be ordered (access_map.h) against what
-// lanes and waits do order (unroll.h).
+// find_race() and drop_implied_waits(): what must be ordered (access_map.h) against what lanes and
+// waits do order (unroll.h).
 #include "harness/race.h"
 
 #include "harness/access_map.h"
 #include "harness/error.h"
+#include "harness/implied_waits.h"
 #include "harness/unroll.h"
 
 namespace spillway {
@@ -11,71 +12,72 @@ namespace {
 
 constexpr int steps_looked_at = 2;  // a step, and what the next one may do to it
 
-struct Proof {
-  Unrolled unrolled;
-  AccessMap map;
-};
-
-Proof prepare(const Schedule& schedule, const Plan& plan) {
-  Proof proof;
-  proof.unrolled = unroll(schedule, steps_looked_at);
-  if (proof.unrolled.deadlock.empty()) proof.map = map_accesses(schedule, plan, proof.unrolled);
-  return proof;
-}
-
-// The first two accesses that neither lanes nor the waits of enabled sites order.
-const Conflict* find_unordered(const Proof& proof, const std::vector<bool>& disabled) {
-  const std::vector<Clock> before = clocks_of(proof.unrolled, disabled);
-  for (const Conflict& conflict : proof.map.conflicts) {
-    const auto event_of = [&](int access) {
-      return static_cast<size_t>(proof.map.accesses[static_cast<size_t>(access)].event);
-    };
-    const Event& earlier = proof.unrolled.events[event_of(conflict.earlier)];
-    const Clock& known = before[event_of(conflict.later)];
-    if (known[index_of(earlier.lane)] <= earlier.sequence) return &conflict;
+class Proof {
+ public:
+  Proof(const Schedule& schedule, const Plan& plan)
+      : schedule_(schedule), plan_(plan), unrolled_(unroll(schedule, steps_looked_at)) {
+    if (unrolled_.deadlock.empty()) map_ = map_accesses(schedule, plan, unrolled_);
   }
-  return nullptr;
-}
 
-std::vector<Wait>& waits_at(Schedule& schedule, const WaitSite& site) {
-  SegmentSchedule& segment = schedule.segments[static_cast<size_t>(site.segment)];
-  return segment.lanes[index_of(site.lane)][static_cast<size_t>(site.step)].waits;
-}
+  std::vector<bool> no_sites() const { return std::vector<bool>(unrolled_.sites.size()); }
+  std::vector<bool> implied() const { return implied_waits(unrolled_, map_.needed); }
+
+  // Without the waits of disabled sites.
+  std::optional<Race> race(const std::vector<bool>& disabled) const {
+    if (!unrolled_.deadlock.empty()) return Race{unrolled_.deadlock};
+    const std::vector<Clock> known = clocks_of(unrolled_, disabled);
+    for (size_t e = 0; e < known.size(); ++e)
+      if (!covers(known[e], map_.needed[e])) return Race{unordered(e, known[e])};
+    if (map_.violation) return Race{*map_.violation};
+    return std::nullopt;
+  }
+
+  Schedule without(Schedule schedule, const std::vector<bool>& disabled) const {
+    for (size_t k = unrolled_.sites.size(); k-- > 0;) {  // backwards, so that indices stay true
+      if (!disabled[k]) continue;
+      const WaitSite& site = unrolled_.sites[k];
+      LaneStep& step =
+          schedule.segments[index_of(site.segment)].lanes[index_of(site.lane)][index_of(site.step)];
+      step.waits.erase(step.waits.begin() + site.index);
+    }
+    return schedule;
+  }
+
+ private:
+  std::string unordered(size_t event, const Clock& known) const {
+    const Clock& needed = map_.needed[event];
+    size_t lane = 0;
+    while (known[lane] >= needed[lane])
+      ++lane;
+    return "not ordered: " + describe_conflict(schedule_, plan_, unrolled_,
+                                               unrolled_.event_of(lane, needed[lane]),
+                                               static_cast<int>(event));
+  }
+
+  const Schedule& schedule_;
+  const Plan& plan_;
+  Unrolled unrolled_;
+  AccessMap map_;
+};
 
 }  // namespace
 
 std::optional<Race> find_race(const Schedule& schedule, const Plan& plan) {
-  const Proof proof = prepare(schedule, plan);
-  if (!proof.unrolled.deadlock.empty()) return Race{proof.unrolled.deadlock};
-  const std::vector<bool> none(proof.unrolled.sites.size());
-  if (const Conflict* conflict = find_unordered(proof, none)) {
-    const auto told = [&](int access) {
-      return describe(schedule, plan, proof.unrolled,
-                      proof.map.accesses[static_cast<size_t>(access)]);
-    };
-    return Race{text("not ordered: ", told(conflict->earlier), " and ", told(conflict->later))};
-  }
-  if (proof.map.violation) return Race{*proof.map.violation};
-  return std::nullopt;
+  const Proof proof(schedule, plan);
+  return proof.race(proof.no_sites());
+}
+
+Proven drop_and_prove(Schedule schedule, const Plan& plan) {
+  const Proof proof(schedule, plan);
+  if (std::optional<Race> race = proof.race(proof.no_sites()))
+    return {std::move(schedule), std::move(race)};  // nothing is implied in a race
+  const std::vector<bool> implied = proof.implied();
+  std::optional<Race> race = proof.race(implied);
+  return {proof.without(std::move(schedule), implied), std::move(race)};
 }
 
 Schedule drop_implied_waits(Schedule schedule, const Plan& plan) {
-  const Proof proof = prepare(schedule, plan);
-  const std::vector<WaitSite>& sites = proof.unrolled.sites;
-  std::vector<bool> dropped(sites.size());
-  const bool sound = proof.unrolled.deadlock.empty() && !proof.map.violation;
-  if (!sound || find_unordered(proof, dropped)) return schedule;  // nothing is implied in a race
-  // One pass is enough: with fewer waits, a wait that was needed before is needed still.
-  for (size_t k = 0; k < sites.size(); ++k) {
-    dropped[k] = true;
-    if (find_unordered(proof, dropped)) dropped[k] = false;
-  }
-  for (size_t k = sites.size(); k-- > 0;) {  // backwards, so that indices stay true
-    if (!dropped[k]) continue;
-    std::vector<Wait>& waits = waits_at(schedule, sites[k]);
-    waits.erase(waits.begin() + sites[k].index);
-  }
-  return schedule;
+  return drop_and_prove(std::move(schedule), plan).schedule;
 }
 
 }  // namespace spillway

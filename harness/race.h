@@ -27,4 +27,12 @@ std::optional<Race> find_race(const Schedule& schedule, const Plan& plan);
 // fail.
 Schedule drop_implied_waits(Schedule schedule, const Plan& plan);
 
+// What drop_implied_waits() leaves, with what find_race() says of it: in one look at who touches
+// what, which does not depend on waits.
+struct Proven {
+  Schedule schedule;
+  std::optional<Race> race;
+};
+Proven drop_and_prove(Schedule schedule, const Plan& plan);
+
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// Unrolls a schedule around what repeats and finds one linear order of its events.
+// Puts each body in order and lists its runs around what repeats.
 #include "harness/unroll.h"
 
 #include <algorithm>
@@ -9,180 +9,173 @@
 namespace spillway {
 namespace {
 
-std::vector<WaitSite> sites_of(const Schedule& schedule) {
-  std::vector<WaitSite> sites;
-  for (size_t s = 0; s < schedule.segments.size(); ++s) {
-    for (int lane = 0; lane < lane_count; ++lane) {
-      const std::vector<LaneStep>& steps = schedule.segments[s].lanes[lane];
-      for (size_t k = 0; k < steps.size(); ++k) {
-        for (size_t w = 0; w < steps[k].waits.size(); ++w) {
-          sites.push_back({static_cast<int>(s), static_cast<Lane>(lane), static_cast<int>(k),
-                           static_cast<int>(w)});
-        }
-      }
-    }
-  }
-  return sites;
-}
+constexpr int not_yet = -1;
 
-std::vector<BodyRun> runs_of(const Program& program, int steps) {
-  std::vector<BodyRun> runs;
+void add_runs(const Program& program, int steps, Unrolled& result) {
+  std::vector<Window> windows;
+  for (const Segment& segment : program.segments)
+    windows.push_back(window_of(program, segment));
+  Clock before{};
   for (int step = 0; step < steps; ++step) {
     for (size_t s = 0; s < program.segments.size(); ++s) {
-      const Window window = window_of(program, program.segments[s]);
-      for (int64_t i = 0; i < program.segments[s].trips; ++i) {
-        if (window.head <= i && i < window.tail) i = window.tail;
-        runs.push_back({step, static_cast<int>(s), i});
-      }
+      const BodyEvents& body = result.bodies[s];
+      for_each_iteration(windows[s], program.segments[s].trips, [&](int64_t i) {
+        result.runs.push_back({step, static_cast<int>(s), i, result.events, before});
+        result.events += static_cast<int>(body.events.size());
+        for (size_t lane = 0; lane < lane_count; ++lane)
+          before[lane] += body.count[lane];
+      });
     }
   }
-  return runs;
 }
 
-// Lets every lane go as far as its waits allow, until all are through or none can move.
+// Lets every lane of a body go as far as its waits allow, until all are through or none can move.
 class Linearizer {
  public:
-  Linearizer(const Schedule& schedule, Unrolled& result) : schedule_(schedule), result_(result) {
-    size_t site = 0;
-    first_site_.resize(schedule.segments.size());
-    for (size_t s = 0; s < schedule.segments.size(); ++s) {
-      for (size_t lane = 0; lane < lane_count; ++lane) {
-        for (const LaneStep& step : schedule.segments[s].lanes[lane]) {
-          first_site_[s][lane].push_back(static_cast<int>(site));
-          site += step.waits.size();
-        }
+  Linearizer(const Schedule& schedule, int segment, int first_site)
+      : schedule_(schedule), lanes_(schedule.segments[index_of(segment)].lanes), segment_(segment) {
+    int site = first_site;
+    for (size_t lane = 0; lane < lane_count; ++lane) {
+      number_[lane].assign(lanes_[lane].size(), not_yet);
+      total_ += lanes_[lane].size();
+      for (const LaneStep& step : lanes_[lane]) {
+        first_site_[lane].push_back(site);
+        site += static_cast<int>(step.waits.size());
       }
     }
-    for (size_t run = 0; run < result.runs.size(); ++run)
-      queue_run(static_cast<int>(run));
   }
 
-  void run() {
+  // Returns who waits for whom where it cannot be done.
+  std::string run(BodyEvents& body) {
+    body.events.reserve(total_ + 2);
+    add(EventKind::enter, 0, 0, body);
     size_t placed = 0;
     for (size_t before = 0; placed < total_; before = placed) {
-      for (int lane = 0; lane < lane_count; ++lane) {
-        while (advance(index_of(lane)))
-          ++placed;
+      for (size_t lane = 0; lane < lane_count; ++lane) {
+        for (; next_[lane] < lanes_[lane].size() && !missing(lane); ++placed)
+          place(lane, body);
       }
-      if (placed == before) {
-        result_.deadlock = describe_deadlock();
-        return;
-      }
+      if (placed == before) return describe_deadlock();
     }
+    add(EventKind::exit, 0, 0, body);
+    return {};
   }
 
  private:
-  void queue_run(int r) {
-    const BodyRun& run = result_.runs[index_of(r)];
-    const SegmentSchedule& segment = schedule_.segments[index_of(run.segment)];
-    const auto add = [&](EventKind kind, Lane lane, int position) {
-      std::vector<Event>& queue = queue_[index_of(lane)];
-      queue.push_back({kind, lane, r, position, static_cast<int>(queue.size()), {}});
-      ++total_;
-    };
-    if (run.iteration == 0) add(EventKind::enter, Lane::compute, 0);
-    std::array<int, lane_count> base{};
-    for (size_t lane = 0; lane < lane_count; ++lane) {
-      base[lane] = static_cast<int>(queue_[lane].size());
-      for (size_t k = 0; k < segment.lanes[lane].size(); ++k) {
-        add(EventKind::step, static_cast<Lane>(lane), static_cast<int>(k));
-      }
-    }
-    base_.push_back(base);
-    const int64_t trips = schedule_.program.segments[index_of(run.segment)].trips;
-    if (run.iteration == trips - 1) add(EventKind::exit, Lane::compute, 0);
-  }
-
-  const LaneStep& step_of(const Event& event) const {
-    const int segment = result_.runs[index_of(event.run)].segment;
-    return schedule_.segments[index_of(segment)]
-        .lanes[index_of(event.lane)][index_of(event.position)];
-  }
-
-  // Place in its lane's queue of the step that a wait of this event is for.
-  size_t target_of(const Event& event, const Wait& wait) const {
-    const int segment = result_.runs[index_of(event.run)].segment;
-    const size_t steps = schedule_.segments[index_of(segment)].lanes[index_of(wait.on)].size();
-    check(wait.step >= 0 && index_of(wait.step) < steps, "segment ", segment, ": a wait for step ",
-          wait.step, " of lane ", name_of(wait.on), ", which has ", steps);
-    return index_of(base_[index_of(event.run)][index_of(wait.on)] + wait.step);
-  }
-
-  const Wait* missing(const Event& event) const {
-    if (event.kind != EventKind::step) return nullptr;
-    for (const Wait& wait : step_of(event).waits) {
-      if (target_of(event, wait) >= placed_[index_of(wait.on)].size()) return &wait;
+  const Wait* missing(size_t lane) const {
+    for (const Wait& wait : lanes_[lane][next_[lane]].waits) {
+      const size_t steps = lanes_[index_of(wait.on)].size();
+      check(wait.step >= 0 && index_of(wait.step) < steps, "segment ", segment_,
+            ": a wait for step ", wait.step, " of lane ", name_of(wait.on), ", which has ", steps);
+      if (number_[index_of(wait.on)][index_of(wait.step)] == not_yet) return &wait;
     }
     return nullptr;
   }
 
-  bool advance(size_t lane) {
-    const size_t next = placed_[lane].size();
-    if (next == queue_[lane].size() || missing(queue_[lane][next])) return false;
-    Event event = queue_[lane][next];
-    if (event.kind == EventKind::step) {
-      int site = first_site_[index_of(result_.runs[index_of(event.run)].segment)][lane]
-                            [index_of(event.position)];
-      for (const Wait& wait : step_of(event).waits) {
-        event.waits.push_back({placed_[index_of(wait.on)][target_of(event, wait)], site++});
-      }
-    }
-    placed_[lane].push_back(static_cast<int>(result_.events.size()));
-    result_.events.push_back(std::move(event));
-    return true;
+  void place(size_t lane, BodyEvents& body) {
+    const size_t position = next_[lane]++;
+    number_[lane][position] = static_cast<int>(body.events.size());
+    int site = first_site_[lane][position];
+    const int first_wait = static_cast<int>(body.waits.size());
+    for (const Wait& wait : lanes_[lane][position].waits)
+      body.waits.push_back({number_[index_of(wait.on)][index_of(wait.step)], site++});
+    add(EventKind::step, lane, static_cast<int>(position), body);
+    body.events.back().first_wait = first_wait;
+  }
+
+  static void add(EventKind kind, size_t lane, int position, BodyEvents& body) {
+    const int waits = static_cast<int>(body.waits.size());
+    body.events.push_back(
+        {kind, static_cast<Lane>(lane), position, body.count[lane]++, waits, waits});
   }
 
   std::string describe_deadlock() const {
     std::string out = "deadlock:";
+    const Segment& segment = schedule_.program.segments[index_of(segment_)];
     for (size_t lane = 0; lane < lane_count; ++lane) {
-      if (placed_[lane].size() == queue_[lane].size()) continue;
-      const Event& event = queue_[lane][placed_[lane].size()];
-      const BodyRun& run = result_.runs[index_of(event.run)];
-      const Segment& segment = schedule_.program.segments[index_of(run.segment)];
-      const Wait* wait = missing(event);
-      out += text(" lane ", name_of(event.lane), " stands before \"",
-                  segment.ops[index_of(step_of(event).op)].name, "\" of segment \"", segment.name,
-                  "\", iteration ", run.iteration, ", waiting for step ", wait->step, " of lane ",
-                  name_of(wait->on), ";");
+      if (next_[lane] == lanes_[lane].size()) continue;
+      const Wait* wait = missing(lane);
+      out += text(" lane ", name_of(static_cast<Lane>(lane)), " stands before \"",
+                  segment.ops[index_of(lanes_[lane][next_[lane]].op)].name, "\" of segment \"",
+                  segment.name, "\", waiting for step ", wait->step, " of lane ", name_of(wait->on),
+                  ";");
     }
     return out;
   }
 
   const Schedule& schedule_;
-  Unrolled& result_;
-  std::vector<std::array<std::vector<int>, lane_count>> first_site_;  // per segment, lane, step
-  std::array<std::vector<Event>, lane_count> queue_;                  // all events, lane order
-  std::array<std::vector<int>, lane_count> placed_;                   // their numbers so far
-  std::vector<std::array<int, lane_count>> base_;  // per run: place of its first step on each lane
+  const std::vector<LaneStep> (&lanes_)[lane_count];
+  int segment_;
+  std::array<std::vector<int>, lane_count> first_site_, number_;  // per step: site, event
+  std::array<size_t, lane_count> next_{};
   size_t total_ = 0;
 };
 
+void add_sites(const Schedule& schedule, size_t s, std::vector<WaitSite>& sites) {
+  for (size_t lane = 0; lane < lane_count; ++lane) {
+    const std::vector<LaneStep>& steps = schedule.segments[s].lanes[lane];
+    for (size_t k = 0; k < steps.size(); ++k) {
+      for (size_t w = 0; w < steps[k].waits.size(); ++w) {
+        sites.push_back({static_cast<int>(s), static_cast<Lane>(lane), static_cast<int>(k),
+                         static_cast<int>(w)});
+      }
+    }
+  }
+}
+
 }  // namespace
+
+const BodyRun& Unrolled::run_of(int event) const {
+  const auto after = [](int number, const BodyRun& run) { return number < run.first_event; };
+  return *std::prev(std::upper_bound(runs.begin(), runs.end(), event, after));
+}
+
+const Event& Unrolled::at(int event) const {
+  const BodyRun& run = run_of(event);
+  return body_of(run).events[index_of(event - run.first_event)];
+}
+
+int Unrolled::event_of(size_t lane, int count) const {
+  const auto after = [&](int number, const BodyRun& run) { return number <= run.before[lane]; };
+  const BodyRun& run = *std::prev(std::upper_bound(runs.begin(), runs.end(), count, after));
+  const std::vector<Event>& list = body_of(run).events;
+  const auto found = std::find_if(list.begin(), list.end(), [&](const Event& event) {
+    return index_of(event.lane) == lane && run.before[lane] + event.sequence + 1 == count;
+  });
+  return run.first_event + static_cast<int>(found - list.begin());
+}
 
 Unrolled unroll(const Schedule& schedule, int steps) {
   Unrolled result;
-  result.sites = sites_of(schedule);
-  result.runs = runs_of(schedule.program, steps);
-  Linearizer(schedule, result).run();
+  result.bodies.resize(schedule.segments.size());
+  for (size_t s = 0; s < schedule.segments.size(); ++s) {
+    const int first_site = static_cast<int>(result.sites.size());
+    add_sites(schedule, s, result.sites);
+    result.deadlock = Linearizer(schedule, static_cast<int>(s), first_site).run(result.bodies[s]);
+    if (!result.deadlock.empty()) return result;
+  }
+  add_runs(schedule.program, steps, result);
   return result;
 }
 
 std::vector<Clock> clocks_of(const Unrolled& unrolled, const std::vector<bool>& disabled) {
-  std::vector<Clock> before(unrolled.events.size());
+  std::vector<Clock> before(index_of(unrolled.events)), finished(before.size());
   std::array<Clock, lane_count> after{};  // of the last event of each lane
-  std::vector<Clock> finished(unrolled.events.size());
-  for (size_t e = 0; e < unrolled.events.size(); ++e) {
-    const Event& event = unrolled.events[e];
-    Clock clock = after[index_of(event.lane)];
-    for (const EventWait& wait : event.waits) {
-      if (disabled[index_of(wait.site)]) continue;
-      const Clock& other = finished[index_of(wait.event)];
-      for (size_t lane = 0; lane < lane_count; ++lane)
-        clock[lane] = std::max(clock[lane], other[lane]);
+  for (const BodyRun& run : unrolled.runs) {
+    const BodyEvents& body = unrolled.body_of(run);
+    size_t e = index_of(run.first_event);
+    for (const Event& event : body.events) {
+      const size_t lane = index_of(event.lane);
+      Clock clock = after[lane];
+      for (int w = event.first_wait; w < event.end_wait; ++w) {
+        const EventWait& wait = body.waits[index_of(w)];
+        if (!disabled[index_of(wait.site)])
+          join(clock, finished[index_of(run.first_event + wait.event)]);
+      }
+      before[e] = clock;
+      clock[lane] = run.before[lane] + event.sequence + 1;
+      after[lane] = finished[e++] = clock;
     }
-    before[e] = clock;
-    clock[index_of(event.lane)] = event.sequence + 1;
-    after[index_of(event.lane)] = finished[e] = clock;
   }
   return before;
 }

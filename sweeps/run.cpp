@@ -226,9 +226,10 @@ Prepared plan_point(const Point& point, const Settings& settings) {
 Prepared prepare(const Point& point, const Settings& settings) {
   Prepared result = plan_point(point, settings);
   StageClock clock(settings.stages);
-  result.schedule = drop_implied_waits(std::move(result.schedule), result.plan);
-  if (const std::optional<Race> race = find_race(result.schedule, result.plan))
-    throw std::logic_error("the schedule is not free of races: " + race->message);
+  Proven proven = drop_and_prove(std::move(result.schedule), result.plan);
+  if (proven.race)
+    throw std::logic_error("the schedule is not free of races: " + proven.race->message);
+  result.schedule = std::move(proven.schedule);
   clock.lap(PointStage::prove);
   result.routed = routed_by(result.schedule.program, point.moe.expert_parallel);
   const std::string excess = more_rows_than_planned(result.routed);

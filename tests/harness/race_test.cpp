@@ -90,6 +90,34 @@ TEST(Race, EveryWaitThatIsLeftIsNeeded) {
   }
 }
 
+// In their order, each is tried by itself: out if the check passes without it.
+TEST(Race, DropsWhatTrialAndErrorWouldDrop) {
+  for (const Case& c : cases_of(5, 3)) {
+    Schedule tried = c.schedule;
+    for (size_t k = 0; k < count_waits(tried);) {
+      Schedule less = without_wait(tried, k);
+      if (find_race(less, c.plan))
+        ++k;
+      else
+        tried = std::move(less);
+    }
+    EXPECT_EQ(dump(drop_implied_waits(c.schedule, c.plan)), dump(tried)) << c.name;
+  }
+}
+
+TEST(Race, DroppingAndProvingAtOnceSaysTheSame) {
+  for (const Case& c : cases_of(5, 2)) {
+    const Proven proven = drop_and_prove(c.schedule, c.plan);
+    EXPECT_EQ(message_of(proven.race), "") << c.name;
+    EXPECT_EQ(dump(proven.schedule), dump(drop_implied_waits(c.schedule, c.plan))) << c.name;
+    if (count_waits(proven.schedule) == 0) continue;
+    const Proven damaged = drop_and_prove(without_wait(proven.schedule, 0), c.plan);
+    EXPECT_EQ(message_of(damaged.race),
+              message_of(find_race(without_wait(proven.schedule, 0), c.plan)));
+    EXPECT_NE(message_of(damaged.race), "") << c.name;
+  }
+}
+
 TEST(Race, DropsWaitsThatFifoOrderImplies) {
   // Both copies of a body start side by side after their producers and are waited for side by side:
   // one start and one done order both.
