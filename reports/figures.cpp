@@ -58,9 +58,11 @@ bool comparable(const Row* row) {
 
 bool same_group(const Row& a, const Row& b) {
   if (kind_of(a) != kind_of(b)) return false;
-  for (const char* key : {"model", "devices", "micro_batch", "seq", "layers"})
-    if (config_of(a, key) != config_of(b, key)) return false;
-  return true;
+  std::vector<const char*> keys = {"model", "devices", "micro_batch", "seq", "layers"};
+  // Another machine or link is another prediction; executed, it is one more run on this machine.
+  if (kind_of(a) == "simulated") keys.insert(keys.end(), {"machine", "link"});
+  return std::all_of(keys.begin(), keys.end(),
+                     [&](const char* key) { return config_of(a, key) == config_of(b, key); });
 }
 
 void choose_references(Group& group) {

@@ -147,7 +147,8 @@ std::string link_note(const Group& group) {
           "The link runs at ", gigabytes, " a direction, resolved from ", link,
           ": a layer's copy takes the same share of a layer's time as on that machine at full "
           "size (divided by K where /K is given). Resolved once, used for every run.");
-    if (group.kind == "simulated") return text("Host link: ", gigabytes, " (machine file).");
+    if (group.kind == "simulated")
+      return text("Host link: ", gigabytes, " a direction, given for these runs.");
     return text("The link is paced to ", gigabytes, " a direction.");
   }
   return "";
@@ -170,7 +171,8 @@ std::string reads_note(const Group& group) {
         " of its reads. LHS moves work within one body, so a read has only that to hide behind "
         "which its backward body can do before the first reader: on one device there is no weight "
         "gather, and little else needs no reloaded value (in a dense layer the input gradient of "
-        "the down projection). Where the copies take longer than that, the rest is exposed; pipelining reloads "
+        "the down projection). Where the copies take longer than that, the rest is exposed; "
+        "pipelining reloads "
         "during the layer before.");
   }
   return "";
@@ -203,6 +205,7 @@ std::string title_of(const Group& group) {
     const std::string machine = config_of(row, "machine");
     title += text(" on ", devices.empty() ? "" : devices + " \u00d7 ",
                   machine.empty() ? "the default machine" : machine);
+    if (!config_of(row, "link").empty()) title += text(", link ", config_of(row, "link"), " GB/s");
   } else {
     const std::string cpu = text_at(row, "environment.cpu");
     const Number threads = figure_at(row, "environment.threads");

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/rows.h"
+#include "reports/story.h"
 #include "tests/reports/support.h"
 
 namespace spillway {
@@ -167,6 +168,23 @@ TEST(Figures, TheFirstRowIsTheFirstWithARate) {
   std::vector<Row> rows = measured_rows();
   std::rotate(rows.begin(), rows.end() - 1, rows.end());  // the oom row leads
   EXPECT_EQ(groups_of(rows)[0].first->label, "device");
+}
+
+// Another machine or link is another prediction, to be read in a table of its own; executed runs on
+// several links are compared with each other.
+TEST(Figures, SimulatedMachinesAndLinksAreGroupsOfTheirOwn) {
+  std::vector<Row> rows = simulated_rows();
+  ASSERT_EQ(groups_of(rows).size(), 1u);
+  rows[2].result["config"]["machine"] = "another";
+  rows[3].result["config"]["link"] = "52";
+  const std::vector<Group> groups = groups_of(rows);
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups[1].first->label, rows[2].label);
+  EXPECT_NE(title_of(groups[1]).find("another"), std::string::npos);
+  EXPECT_NE(title_of(groups[2]).find("link 52 GB/s"), std::string::npos);
+  std::vector<Row> executed = measured_rows();
+  executed[1].result["config"]["link"] = "52";
+  EXPECT_EQ(groups_of(executed).size(), 1u);
 }
 
 }  // namespace
