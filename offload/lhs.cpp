@@ -5,41 +5,15 @@
 #include <algorithm>
 
 #include "harness/error.h"
-#include "offload/lhs_rules.h"
 
 namespace spillway {
 
 namespace {
 
-bool can_decide(const LhsRule& rule, const SchedulerOptions& options) {
-  const bool hinted = rule.info.needs[0] == '\0' || !options.hints.empty();
-  return rule.compare && hinted && is_on(options.rules, rule.info.name);
-}
-
-// The rules that can decide, in the order in which they are asked.
-std::vector<const LhsRule*> active_rules(const SchedulerOptions& options) {
-  std::vector<const LhsRule*> active, memory;
-  const bool forced_first = is_on(options.rules, "force_delay_over_memory_pressure");
-  for (const LhsRule& rule : lhs_rules()) {
-    const std::string name = rule.info.name;
-    const bool of_memory = name == "kDecreaseMemoryOverLimit" || name == "kMemoryPeakOverLimit";
-    if (can_decide(rule, options)) (of_memory && forced_first ? memory : active).push_back(&rule);
-    if (name != "kForceDelayAfterTarget") continue;
-    active.insert(active.end(), memory.begin(), memory.end());
-  }
-  return active;
-}
-
 class Scheduler {
  public:
-  Scheduler(LhsState& state, const SchedulerOptions& options)
-      : state_(state), rules_(active_rules(options)), counts_(rules_.size()) {}
-
+  Scheduler(LhsState& state, LhsRuleSet& rules) : state_(state), rules_(rules) {}
   BodyOrder run();
-  void add_counts(std::map<std::string, int64_t>& rule_counts) const {
-    for (size_t i = 0; i < rules_.size(); ++i)
-      rule_counts[rules_[i]->info.name] += counts_[i];
-  }
 
  private:
   bool better(int a, int b);
@@ -49,15 +23,14 @@ class Scheduler {
   double due(int node) const;
 
   LhsState& state_;
-  std::vector<const LhsRule*> rules_;
-  std::vector<int64_t> counts_;  // how often each decided
+  LhsRuleSet& rules_;
 };
 
 bool Scheduler::better(int a, int b) {
-  for (size_t i = 0; i < rules_.size(); ++i) {
-    const int verdict = rules_[i]->compare(state_, a, b);
+  for (size_t i = 0; i < rules_.rules.size(); ++i) {
+    const int verdict = rules_.rules[i]->compare(state_, a, b);
     if (verdict == 0) continue;
-    ++counts_[i];
+    ++rules_.counts[i];
     return verdict > 0;
   }
   return false;
@@ -122,13 +95,9 @@ BodyOrder Scheduler::run() {
 }  // namespace
 
 BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original,
-                               const SchedulerOptions& options,
-                               std::map<std::string, int64_t>& rule_counts) {
-  LhsState state = lhs_state(graph, original, options);
-  Scheduler scheduler(state, options);
-  BodyOrder order = scheduler.run();
-  scheduler.add_counts(rule_counts);
-  return order;
+                               const SchedulerOptions& options, LhsRuleSet& rules) {
+  LhsState state = lhs_state(graph, original, options, rules.settings);
+  return Scheduler(state, rules).run();
 }
 
 }  // namespace spillway

@@ -14,10 +14,6 @@
 
 namespace spillway {
 
-BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original,
-                               const SchedulerOptions& options,
-                               std::map<std::string, int64_t>& rule_counts);
-
 // Seconds between dependent nodes that are not a start and its done: one unit (a microsecond) in
 // XLA's latency estimators, whatever the ops.
 inline constexpr double plain_latency = 1e-6;
@@ -64,11 +60,34 @@ class NodeLists {
   std::vector<int> begins_, items_;
 };
 
+struct LhsState;
+
 // The settings among the rules' names (lhs_rule_table()).
 struct LhsSettings {
   bool stall_over_move_to_host = true, lane_depth = true, decrease_memory_bytes = true;
   bool delay_async_starts = false;  // one of kDelayAsyncStart* acts
 };
+
+// A rule prefers a (positive), b (negative) or neither (0); both are ready nodes. "Prefers" means:
+// nearer the end. Settings have no comparison.
+struct LhsRule {
+  LhsRuleInfo info;
+  int (*compare)(const LhsState&, int a, int b);
+};
+const std::vector<LhsRule>& lhs_rules();
+
+// What is the same for all bodies: the rules that can decide, in the order in which they are asked.
+struct LhsRuleSet {
+  explicit LhsRuleSet(const SchedulerOptions& options);
+  std::map<std::string, int64_t> counts_by_name() const;
+
+  LhsSettings settings;
+  std::vector<const LhsRule*> rules;
+  std::vector<int64_t> counts;  // how often each decided, over all bodies
+};
+
+BodyOrder latency_hiding_order(const BodyGraph& graph, const BodyOrder& original,
+                               const SchedulerOptions& options, LhsRuleSet& rules);
 
 struct LhsState {
   explicit LhsState(const BodyGraph& body) : graph(body), memory(body) {}
@@ -110,6 +129,6 @@ struct LhsState {
 };
 // Nodes and edges of a body; no node is ready yet.
 LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
-                   const SchedulerOptions& options);
+                   const SchedulerOptions& options, const LhsSettings& settings);
 
 }  // namespace spillway

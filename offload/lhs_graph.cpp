@@ -82,23 +82,12 @@ void measure_depth(LhsState& state) {
   }
 }
 
-LhsSettings settings_of(const SchedulerOptions& options) {
-  LhsSettings settings;
-  settings.stall_over_move_to_host = is_on(options.rules, "stall_over_move_to_host");
-  settings.lane_depth = is_on(options.rules, "lane_depth");
-  settings.decrease_memory_bytes = is_on(options.rules, "decrease_memory_bytes");
-  const bool asked = is_on(options.rules, "kDelayAsyncStartForCompute") ||
-                     is_on(options.rules, "kDelayAsyncStartForDepth");
-  settings.delay_async_starts = asked && options.limits.collectives != 1;
-  return settings;
-}
-
 }  // namespace
 
 LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
-                   const SchedulerOptions& options) {
+                   const SchedulerOptions& options, const LhsSettings& settings) {
   LhsState state(graph);
-  state.settings = settings_of(options);
+  state.settings = settings;
   state.limit[static_cast<size_t>(LhsResource::collective)] = options.limits.collectives;
   state.limit[static_cast<size_t>(LhsResource::copy)] = options.limits.copies;
   state.memory_limit = options.memory_limit;

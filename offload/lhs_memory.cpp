@@ -5,30 +5,13 @@
 
 namespace spillway {
 
-LhsMemory::LhsMemory(const BodyGraph& graph) : state_(graph.program.tensors.size()) {
-  for (int op = 0; op < graph.size(); ++op) {
-    begins_.push_back(static_cast<int>(touches_.size()));
-    const auto touched_by = [](const std::vector<Operand>& operands, TensorId id) {
-      return std::any_of(operands.begin(), operands.end(),
-                         [&](const Operand& operand) { return operand.tensor == id; });
-    };
-    for (const TensorId id : graph.touches[index_of(op)]) {
-      const bool made =
-          touched_by(graph.op(op).outputs, id) && !touched_by(graph.op(op).inputs, id);
-      touches_.push_back({id, graph.program.at(id).bytes(), made});
-    }
-  }
-  begins_.push_back(static_cast<int>(touches_.size()));
-}
-
 // A local tensor is dead above the first of the ops that touch it, in the order being made; that op
 // is the one before which no other op touching the tensor is left to schedule.
 LhsMemory::Change LhsMemory::change_of(const OrderItem& item) const {
   int64_t born = 0, died = 0;
-  for (int t = begins_[index_of(item.op)]; t < begins_[index_of(item.op) + 1]; ++t) {
-    const Touch& touch = touches_[index_of(t)];
-    if (state_[index_of(touch.tensor)] == Live::unseen) born += touch.bytes;
-    if (touch.made && item.kind != StepKind::done) died += touch.bytes;
+  for (const LocalTensor& local : graph_.touches[index_of(item.op)]) {
+    if (!seen_[index_of(local.id)]) born += local.bytes;
+    if (local.made && item.kind != StepKind::done) died += local.bytes;
   }
   return {born - died, usage_ + born};
 }
@@ -44,11 +27,8 @@ LhsMemory::Change LhsMemory::change(const OrderItem& item) const {
 
 void LhsMemory::schedule(const OrderItem& item) {
   usage_ += change_of(item).increase;
-  for (int t = begins_[index_of(item.op)]; t < begins_[index_of(item.op) + 1]; ++t) {
-    const Touch& touch = touches_[index_of(t)];
-    const bool dies = touch.made && item.kind != StepKind::done;
-    state_[index_of(touch.tensor)] = dies ? Live::dead : Live::live;
-  }
+  for (const LocalTensor& local : graph_.touches[index_of(item.op)])
+    seen_[index_of(local.id)] = true;
 }
 
 }  // namespace spillway

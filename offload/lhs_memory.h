@@ -11,7 +11,7 @@ namespace spillway {
 
 class LhsMemory {
  public:
-  explicit LhsMemory(const BodyGraph& graph);
+  explicit LhsMemory(const BodyGraph& graph) : graph_(graph), seen_(graph.program.tensors.size()) {}
 
   struct Change {
     int64_t increase = 0;  // after the node, negative where it frees
@@ -23,17 +23,10 @@ class LhsMemory {
   int64_t usage() const { return usage_; }
 
  private:
-  enum class Live : uint8_t { unseen, live, dead };
-  struct Touch {
-    TensorId tensor = no_tensor;
-    int64_t bytes = 0;
-    bool made = false;  // the op writes and does not read it
-  };
   Change change_of(const OrderItem& item) const;
 
-  std::vector<Touch> touches_;  // op by op
-  std::vector<int> begins_;     // of an op's touches; one more at the end
-  std::vector<Live> state_;     // per tensor of the program
+  const BodyGraph& graph_;
+  std::vector<bool> seen_;  // per tensor of the program: live, or dead again
   int64_t usage_ = 0;
 };
 

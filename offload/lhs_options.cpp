@@ -36,11 +36,11 @@ std::vector<NamedValue> named_values(const std::string& option, const std::strin
 }
 
 const LhsRuleInfo& rule_named(const std::string& name, const std::string& found = "") {
-  std::string known;
-  for (const LhsRuleInfo& rule : lhs_rule_table()) {
+  for (const LhsRuleInfo& rule : lhs_rule_table())
     if (name == rule.name) return rule;
+  std::string known;
+  for (const LhsRuleInfo& rule : lhs_rule_table())
     known += text(known.empty() ? "" : ", ", rule.name);
-  }
   throw InputError(
       text("--lhs-rule: found '", found.empty() ? name : found, "', expected one of ", known));
 }

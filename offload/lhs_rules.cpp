@@ -1,12 +1,10 @@
 // XLA's comparison rules, in XLA's order (ReadySetLt::AIsBetterThanB; mechanisms.md 3.6). "Better"
 // means nearer the end of the body, since scheduling runs from the end: what wins stands late in
 // the program, what loses early.
-#include "offload/lhs_rules.h"
-
 #include <algorithm>
 #include <cmath>
 
-#include "harness/error.h"
+#include "offload/lhs.h"
 
 namespace spillway {
 
@@ -295,6 +293,35 @@ const std::vector<LhsRuleInfo>& lhs_rule_table() {
     return made;
   }();
   return table;
+}
+
+LhsRuleSet::LhsRuleSet(const SchedulerOptions& options) {
+  const auto on = [&](const char* name) { return is_on(options.rules, name); };
+  settings.stall_over_move_to_host = on("stall_over_move_to_host");
+  settings.lane_depth = on("lane_depth");
+  settings.decrease_memory_bytes = on("decrease_memory_bytes");
+  settings.delay_async_starts =
+      options.limits.collectives != 1 &&
+      (on("kDelayAsyncStartForCompute") || on("kDelayAsyncStartForDepth"));
+  std::vector<const LhsRule*> memory;  // held back
+  const bool forced_first = on("force_delay_over_memory_pressure");
+  for (const LhsRule& rule : lhs_rules()) {
+    if (rule.compare == schedule_by_structure)
+      rules.insert(rules.end(), memory.begin(), memory.end());
+    const bool hinted = rule.info.needs[0] == '\0' || !options.hints.empty();
+    if (!rule.compare || !hinted || !on(rule.info.name)) continue;
+    const bool of_memory =
+        rule.compare == decrease_memory_over_limit || rule.compare == memory_peak_over_limit;
+    (of_memory && forced_first ? memory : rules).push_back(&rule);
+  }
+  counts.resize(rules.size());
+}
+
+std::map<std::string, int64_t> LhsRuleSet::counts_by_name() const {
+  std::map<std::string, int64_t> named;
+  for (size_t i = 0; i < rules.size(); ++i)
+    named[rules[i]->info.name] = counts[i];
+  return named;
 }
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
 // Memory-minimising orders, as XLA's memory scheduler tries them: program order, depth-first, list.
 #include <algorithm>
-#include <map>
-#include <set>
+#include <numeric>
 
 #include "harness/error.h"
 #include "offload/order.h"
@@ -74,8 +73,8 @@ class DepthFirst {
   void measure(int i) {  // ops come in program order: predecessors are measured already
     const auto users = static_cast<int64_t>(graph_.after[index_of(i)].size());
     extra_users_[index_of(i)] = std::max<int64_t>(users - 1, 0);
-    for (TensorId id : graph_.touches[index_of(i)])
-      bytes_[index_of(i)] += graph_.program.at(id).bytes();
+    for (const LocalTensor& local : graph_.touches[index_of(i)])
+      bytes_[index_of(i)] += local.bytes;
     for (int from : graph_.before[index_of(i)]) {
       extra_users_[index_of(i)] += extra_users_[index_of(from)];
       bytes_[index_of(i)] += bytes_[index_of(from)];
@@ -108,47 +107,61 @@ class DepthFirst {
 // XLA's list memory scheduler: of the ready ops the one that frees most (frees less allocates).
 class Greedy {
  public:
-  explicit Greedy(const BodyGraph& graph) : graph_(graph) {
+  explicit Greedy(const BodyGraph& graph)
+      : graph_(graph), uses_(graph.program.tensors.size()), total_(uses_.size()) {
     for (int i = 0; i < graph.size(); ++i) {
       waiting_.push_back(graph.before[index_of(i)].size());
-      if (waiting_.back() == 0) ready_.insert(i);
-      for (TensorId id : graph.touches[index_of(i)])
-        ++uses_[id];
+      if (waiting_.back() == 0) ready_.push_back(i);
+      for (const LocalTensor& local : graph.touches[index_of(i)])
+        ++uses_[index_of(local.id)];
     }
     total_ = uses_;
   }
 
   std::vector<int> order() {
     std::vector<int> order;
+    order.reserve(waiting_.size());
     while (!ready_.empty()) {
-      const int best = *std::max_element(ready_.begin(), ready_.end(), [&](int a, int b) {
-        return gain(a) < gain(b);  // of equals the first in program order
-      });
-      ready_.erase(best);
-      for (TensorId id : graph_.touches[index_of(best)])
-        --uses_[id];
-      for (int next : graph_.after[index_of(best)]) {
-        if (--waiting_[index_of(next)] == 0) ready_.insert(next);
-      }
-      order.push_back(best);
+      const size_t place = best();
+      const int op = ready_[place];
+      ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(place));
+      for (const LocalTensor& local : graph_.touches[index_of(op)])
+        --uses_[index_of(local.id)];
+      for (const int next : graph_.after[index_of(op)])
+        if (--waiting_[index_of(next)] == 0)
+          ready_.insert(std::lower_bound(ready_.begin(), ready_.end(), next), next);
+      order.push_back(op);
     }
     return order;
   }
 
  private:
+  // Of equals the first in program order.
+  size_t best() const {
+    size_t found = 0;
+    int64_t most = gain(ready_[0]);
+    for (size_t k = 1; k < ready_.size(); ++k) {
+      const int64_t here = gain(ready_[k]);
+      if (here > most) found = k;
+      most = std::max(most, here);
+    }
+    return found;
+  }
+
   int64_t gain(int i) const {
     int64_t bytes = 0;
-    for (TensorId id : graph_.touches[index_of(i)]) {
-      if (uses_.at(id) == 1) bytes += graph_.program.at(id).bytes();
-      if (uses_.at(id) == total_.at(id)) bytes -= graph_.program.at(id).bytes();
+    for (const LocalTensor& local : graph_.touches[index_of(i)]) {
+      const int uses = uses_[index_of(local.id)];
+      if (uses == 1) bytes += local.bytes;
+      if (uses == total_[index_of(local.id)]) bytes -= local.bytes;
     }
     return bytes;
   }
 
   const BodyGraph& graph_;
   std::vector<size_t> waiting_;
-  std::set<int> ready_;
-  std::map<TensorId, int> uses_, total_;  // ops still to touch a tensor, ops in all
+  std::vector<int> ready_;         // ascending
+  std::vector<int> uses_, total_;  // per tensor: ops still to touch it, ops in all
 };
 
 // A D2H right after its producer, an H2D right before its first reader.
@@ -171,8 +184,8 @@ std::vector<int> settle_copies(const BodyGraph& graph, std::vector<int> ops) {
 
 // Detached ops around an order of the others: those before the first compute op of the program stay
 // on top, the rest goes to the end.
-std::vector<int> with_detached(const BodyGraph& graph, const std::vector<int>& ops) {
-  const std::vector<bool> detached = detached_ops(graph);
+std::vector<int> with_detached(const BodyGraph& graph, const std::vector<bool>& detached,
+                               const std::vector<int>& ops) {
   std::vector<int> top, middle, end;
   bool computes = false;
   for (int op = 0; op < graph.size(); ++op) {
@@ -192,50 +205,59 @@ std::vector<int> with_detached(const BodyGraph& graph, const std::vector<int>& o
 BodyGraph graph_of(const Program& program, const Segment& segment) {
   BodyGraph graph{program, segment, dependencies(program, segment), {}, {}};
   graph.after.resize(graph.before.size());
+  graph.touches.resize(graph.before.size());
   for (int i = 0; i < graph.size(); ++i) {
-    for (int from : graph.before[index_of(i)])
+    for (const int from : graph.before[index_of(i)])
       graph.after[index_of(from)].push_back(i);
-    std::set<TensorId> local;
-    for (const auto* operands : {&graph.op(i).inputs, &graph.op(i).outputs}) {
-      for (const Operand& operand : *operands) {
-        if (program.at(operand.tensor).extent == Extent::local) local.insert(operand.tensor);
-      }
-    }
-    graph.touches.emplace_back(local.begin(), local.end());
+    std::vector<LocalTensor>& locals = graph.touches[index_of(i)];
+    const auto note = [&](const Operand& operand, bool writes) {
+      const Tensor& tensor = program.at(operand.tensor);
+      if (tensor.extent != Extent::local) return;
+      const auto found = std::find_if(locals.begin(), locals.end(), [&](const LocalTensor& local) {
+        return local.id == operand.tensor;
+      });
+      if (found == locals.end()) locals.push_back({operand.tensor, tensor.bytes(), writes});
+    };
+    for (const Operand& operand : graph.op(i).inputs)
+      note(operand, false);
+    for (const Operand& operand : graph.op(i).outputs)
+      note(operand, true);
   }
   return graph;
 }
 
 int64_t peak_bytes(const BodyGraph& graph, const std::vector<int>& ops) {
-  std::map<TensorId, size_t> first, last;
-  for (size_t k = 0; k < ops.size(); ++k) {
-    for (TensorId id : graph.touches[index_of(ops[k])]) {
-      first.emplace(id, k);
-      last[id] = k;
-    }
-  }
+  std::vector<size_t> last(graph.program.tensors.size());
+  std::vector<bool> seen(last.size());
+  for (size_t k = 0; k < ops.size(); ++k)
+    for (const LocalTensor& local : graph.touches[index_of(ops[k])])
+      last[index_of(local.id)] = k;
   int64_t live = 0, peak = 0;
   for (size_t k = 0; k < ops.size(); ++k) {
-    for (TensorId id : graph.touches[index_of(ops[k])]) {
-      if (first[id] == k) live += graph.program.at(id).bytes();
+    for (const LocalTensor& local : graph.touches[index_of(ops[k])]) {
+      if (!seen[index_of(local.id)]) live += local.bytes;
+      seen[index_of(local.id)] = true;
     }
     peak = std::max(peak, live);
-    for (TensorId id : graph.touches[index_of(ops[k])]) {
-      if (last[id] == k) live -= graph.program.at(id).bytes();
-    }
+    for (const LocalTensor& local : graph.touches[index_of(ops[k])])
+      if (last[index_of(local.id)] == k) live -= local.bytes;
   }
   return peak;
 }
 
 std::vector<int> memory_order(const BodyGraph& graph) {
-  std::vector<int> program_order;
-  for (int i = 0; i < graph.size(); ++i)
-    program_order.push_back(i);
+  std::vector<int> program_order(index_of(graph.size()));
+  std::iota(program_order.begin(), program_order.end(), 0);
+  const std::vector<bool> detached = detached_ops(graph);
   std::vector<int> best;
+  int64_t lowest = 0;
   for (const std::vector<int>& candidate :
        {program_order, DepthFirst(graph).order(), Greedy(graph).order()}) {
-    std::vector<int> ops = settle_copies(graph, with_detached(graph, candidate));
-    if (best.empty() || peak_bytes(graph, ops) < peak_bytes(graph, best)) best = std::move(ops);
+    std::vector<int> ops = settle_copies(graph, with_detached(graph, detached, candidate));
+    const int64_t peak = peak_bytes(graph, ops);
+    if (!best.empty() && peak >= lowest) continue;
+    best = std::move(ops);
+    lowest = peak;
   }
   return best;
 }

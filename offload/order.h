@@ -10,12 +10,19 @@
 
 namespace spillway {
 
+// A local device tensor as one op of a body touches it.
+struct LocalTensor {
+  TensorId id = no_tensor;
+  int64_t bytes = 0;
+  bool made = false;  // the op writes and does not read it
+};
+
 // A body as a graph of ops. Lists hold op indices, ascending, without duplicates.
 struct BodyGraph {
   const Program& program;
   const Segment& segment;
   std::vector<std::vector<int>> before, after;
-  std::vector<std::vector<TensorId>> touches;  // local device tensors of each op
+  std::vector<std::vector<LocalTensor>> touches;  // of each op
 
   int size() const { return static_cast<int>(segment.ops.size()); }
   const Op& op(int i) const { return segment.ops[static_cast<size_t>(i)]; }

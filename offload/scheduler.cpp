@@ -14,13 +14,15 @@ OrderedProgram order_bodies(Program program, const SchedulerOptions& options) {
   check(!options.lhs || options.seconds, "latency hiding needs the seconds of every op");
   for (const auto& [name, on] : options.rules)
     is_on(options.rules, name);  // refuses what is no rule
+  LhsRuleSet rules(options);
   OrderedProgram result{merge_straight_line(std::move(program)), {}, {}};
   for (const Segment& segment : result.program.segments) {
     const BodyGraph graph = graph_of(result.program, segment);
     BodyOrder order = blocking_order(graph, options.collectives_without_lhs);
-    if (options.lhs) order = latency_hiding_order(graph, order, options, result.rule_counts);
+    if (options.lhs) order = latency_hiding_order(graph, order, options, rules);
     result.orders.push_back(std::move(order));
   }
+  if (options.lhs) result.rule_counts = rules.counts_by_name();
   return result;
 }
 
