@@ -1,23 +1,33 @@
-// Loop rotation: ops of a body are moved one iteration away from the compute they serve.
+// Loop rotation: ops of a body are moved some iterations away from the compute they serve.
 #pragma once
+
+#include <cstdint>
 
 #include "harness/program.h"
 
 namespace spillway {
 
 struct PipelineOptions {
-  bool host_copies = false;  // --pipeline: D2H of i-1 during i, H2D of i+1 during i
+  bool host_copies = false;  // --pipeline: D2H of i-N during i, H2D of i+N during i; N is `depth`
   bool collectives = false;  // --pipeline-collectives: gathers of i+1, reduce-scatters of i-1
   bool rotation_copies =
-      false;  // --rotation-copies: XLA's device-to-device copies instead of rings
+      false;           // --rotation-copies: XLA's device-to-device copies instead of rings
+  int64_t depth = 1;   // --pipeline-depth; XLA's, and the only one of rotation copies, is 1
+  int64_t unroll = 1;  // --unroll: iterations in one body of a rotated loop, 1 or 2
 };
 
-// Software-pipelines every scanned segment (trips > 1) that has such ops: stage 0 prefetches,
-// stage 1 computes, stage 2 drains. Loop-carried tensors become rings with one slot more than the
-// distance they travel; prologue and epilogue are peeled into segments of trip count 1. Copies with
-// rotation_copies: forward copies the carried value to a staging buffer that the D2H reads,
-// backward lands in a staging buffer that is copied into the carried value (mechanisms.md 3.2, 3.7
-// causes 2-3). Rotated collectives always use rings.
-Program pipeline(const Program& program, const PipelineOptions& options);
+// Software-pipelines every scanned segment (trips > 1) that has such ops: prefetch, compute, drain.
+// Loop-carried tensors become rings with one slot more than the distance they travel; prologue and
+// epilogue are peeled into segments of trip count 1. A depth beyond a loop's trips is its trips.
+//
+// Copies with rotation_copies: forward copies the carried value to a staging buffer that the D2H
+// reads, backward lands in a staging buffer that is copied into the carried value (mechanisms.md
+// 3.2, 3.7 causes 2-3). Rotated collectives always use rings.
+//
+// Unrolled twice (XLA's while-loop double buffering), the steady body runs two iterations and an
+// odd one is peeled in front. What the backward prefetches then lands in two slots used in turn, so
+// its rotation copies are gone; those before a write to the host, which XLA inserts before it
+// unrolls, stay.
+Program pipeline(Program program, const PipelineOptions& options);
 
 }  // namespace spillway

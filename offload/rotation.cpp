@@ -2,8 +2,6 @@
 #include "offload/rotation.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -14,101 +12,82 @@ namespace spillway {
 
 namespace {
 
-bool writes(const Op& op, TensorId id) {
-  return std::any_of(op.outputs.begin(), op.outputs.end(),
-                     [&](const Operand& output) { return output.tensor == id; });
+template <class Visit>
+void for_each_operand(Op& op, const Visit& visit) {
+  std::for_each(op.inputs.begin(), op.inputs.end(), visit);
+  std::for_each(op.outputs.begin(), op.outputs.end(), visit);
 }
 
-bool reads(const Op& op, TensorId id) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(),
-                     [&](const Operand& input) { return input.tensor == id; });
-}
-
-int writer_of(const Segment& segment, TensorId id) {
-  for (size_t i = 0; i < segment.ops.size(); ++i) {
-    if (writes(segment.ops[i], id)) return static_cast<int>(i);
+// Who writes and reads the tensors of a body, one entry a tensor of the program.
+class BodyTable {
+ public:
+  BodyTable(const Program& program, const Segment& segment)
+      : segment_(segment),
+        writer_(program.tensors.size(), -1),
+        readers_(program.tensors.size()),
+        slice_writers_(program.tensors.size()) {
+    for (size_t i = 0; i < segment.ops.size(); ++i) {
+      const Op& op = segment.ops[i];
+      for (const Operand& output : op.outputs) {
+        int& writer = writer_[index_of(output.tensor)];
+        if (writer < 0) writer = static_cast<int>(i);
+      }
+      for (const Operand& input : op.inputs) {
+        readers_[index_of(input.tensor)] += 1;
+        slice_writers_[index_of(input.tensor)] += op.kind == OpKind::write_slice ? 1 : 0;
+      }
+    }
   }
-  return -1;
-}
 
-// Reads nothing that the body writes, so it may run an iteration ahead. A gather's shard may be cut
-// out of the stack by an op of its own, which then moves along.
-bool prefetchable(const Segment& segment, const Op& op) {
-  return std::all_of(op.inputs.begin(), op.inputs.end(), [&](const Operand& input) {
-    const int writer = writer_of(segment, input.tensor);
-    if (writer < 0) return true;
-    const Op& from = segment.ops[static_cast<size_t>(writer)];
-    return op.kind == OpKind::all_gather && from.kind == OpKind::slice_cast &&
-           prefetchable(segment, from);
-  });
-}
+  int writer(TensorId id) const { return writer_[index_of(id)]; }
 
-// Nothing in the body waits for its result but the write into the stacked gradient.
-bool drainable(const Segment& segment, const Op& op) {
-  return std::all_of(segment.ops.begin(), segment.ops.end(), [&](const Op& reader) {
-    const bool uses = std::any_of(op.outputs.begin(), op.outputs.end(), [&](const Operand& output) {
-      return reads(reader, output.tensor);
+  // Reads nothing that the body writes, so it may run iterations ahead. A gather's shard may be cut
+  // out of the stack by an op of its own, which then moves along.
+  bool prefetchable(const Op& op) const {
+    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](const Operand& input) {
+      if (writer(input.tensor) < 0) return true;
+      const Op& from = segment_.ops[index_of(writer(input.tensor))];
+      return op.kind == OpKind::all_gather && from.kind == OpKind::slice_cast && prefetchable(from);
     });
-    return !uses || (op.kind == OpKind::reduce_scatter && reader.kind == OpKind::write_slice);
-  });
-}
-
-int stage_of(const Segment& segment, const Op& op, const PipelineOptions& options) {
-  switch (op.kind) {
-    case OpKind::copy_d2h:
-      return options.host_copies && drainable(segment, op) ? stage_drain : stage_body;
-    case OpKind::copy_h2d:
-      return options.host_copies && prefetchable(segment, op) ? stage_prefetch : stage_body;
-    case OpKind::all_gather:
-      return options.collectives && prefetchable(segment, op) ? stage_prefetch : stage_body;
-    case OpKind::reduce_scatter:
-      return options.collectives && drainable(segment, op) ? stage_drain : stage_body;
-    default:
-      return stage_body;
   }
-}
 
-// The first and last stage that touch a tensor.
-struct Crossing {
-  int first = stage_drain, last = stage_prefetch;
-  int distance() const { return last - first; }
+  // Nothing in the body waits for its result but the write into the stacked gradient.
+  bool drainable(const Op& op) const {
+    return std::all_of(op.outputs.begin(), op.outputs.end(), [&](const Operand& output) {
+      const size_t id = index_of(output.tensor);
+      return readers_[id] == (op.kind == OpKind::reduce_scatter ? slice_writers_[id] : 0);
+    });
+  }
+
+ private:
+  const Segment& segment_;
+  std::vector<int> writer_;                   // the first op, -1: none
+  std::vector<int> readers_, slice_writers_;  // operands that read it; of them write_slice's
 };
 
-std::map<TensorId, Crossing> crossings(const Segment& segment, const std::vector<int>& stages) {
-  std::map<TensorId, Crossing> found;
-  for (size_t i = 0; i < segment.ops.size(); ++i) {
-    const auto touch = [&](const Operand& operand) {
-      Crossing& crossing = found[operand.tensor];
-      crossing.first = std::min(crossing.first, stages[i]);
-      crossing.last = std::max(crossing.last, stages[i]);
-    };
-    std::for_each(segment.ops[i].inputs.begin(), segment.ops[i].inputs.end(), touch);
-    std::for_each(segment.ops[i].outputs.begin(), segment.ops[i].outputs.end(), touch);
-  }
-  return found;
-}
-
-void make_ring(Program& program, Segment& segment, TensorId id, int64_t slots) {
-  program.at(id).extent = Extent::step;
-  program.at(id).slices = slots;
-  program.at(id).ring = true;
-  const auto index = [&](Operand& operand) {
-    if (operand.tensor == id) operand.index = Index::at(1, 0);
-  };
-  for (Op& op : segment.ops) {
-    std::for_each(op.inputs.begin(), op.inputs.end(), index);
-    std::for_each(op.outputs.begin(), op.outputs.end(), index);
+int stage_of(const BodyTable& table, const Op& op, int depth, const PipelineOptions& options) {
+  switch (op.kind) {
+    case OpKind::copy_d2h:
+      return options.host_copies && table.drainable(op) ? depth : stage_body;
+    case OpKind::copy_h2d:
+      return options.host_copies && table.prefetchable(op) ? -depth : stage_body;
+    case OpKind::all_gather:
+      return options.collectives && table.prefetchable(op) ? -1 : stage_body;
+    case OpKind::reduce_scatter:
+      return options.collectives && table.drainable(op) ? 1 : stage_body;
+    default:
+      return stage_body;
   }
 }
 
 // XLA's rotation: the carried value has one slot, and the host copy works on a staging buffer.
 // Forward: carried -> staging before the body replaces it. Backward: staging -> carried after the
 // body's last reader. Returns the copy; `op`, a host copy, is redirected to the staging buffer.
-Op add_rotation_copy(Program& program, const Segment& segment, Op& op) {
+Op add_rotation_copy(Program& program, const std::string& loop, Op& op) {
   const bool out = op.kind == OpKind::copy_d2h;
   Operand& device = out ? op.inputs[0] : op.outputs[0];
   const Tensor& carried = program.at(device.tensor);
-  Tensor staging{.name = segment.name + "." + carried.name + ".staging",
+  Tensor staging{.name = loop + "." + carried.name + ".staging",
                  .shape = carried.shape,
                  .dtype = carried.dtype,
                  .role = Role::in_flight,
@@ -125,95 +104,133 @@ Op add_rotation_copy(Program& program, const Segment& segment, Op& op) {
   return copy;
 }
 
-void insert_rotation_copies(Program& program, Segment& segment, std::vector<int>& stages) {
-  std::vector<Op> ops;
-  std::vector<int> new_stages;
+// Where an op stands in a rotated body.
+enum Place : uint8_t { drains, prefetches, body, shard_writes, landings, place_count };
+
+struct PlacedOp {
+  Op op;
+  int stage = stage_body;
+  Place place = body;
+};
+
+Place place_of(const Op& op, int stage) {
+  if (stage == stage_body) return body;
+  if (stage < stage_body) return prefetches;
+  return op.kind == OpKind::write_slice ? shard_writes : drains;
+}
+
+// The body's ops with their places, and rotation copies beside the host copies they serve.
+// `copied`, one entry a tensor, marks what a rotation copy carries. In an unrolled loop what comes
+// back needs none: two slots are used in turn, each by its own half of the body.
+std::vector<PlacedOp> place_ops(Program& program, Segment& segment, const std::vector<int>& stages,
+                                const PipelineOptions& options, std::vector<bool>& copied) {
+  std::vector<PlacedOp> placed;
+  placed.reserve(segment.ops.size());
   for (size_t i = 0; i < segment.ops.size(); ++i) {
-    Op op = segment.ops[i];
-    const bool rotated = is_host_copy(op) && stages[i] != stage_body;
+    Op& op = segment.ops[i];
     const bool out = op.kind == OpKind::copy_d2h;
-    std::vector<Op> pair{op};
-    if (rotated) {
-      const Op copy = add_rotation_copy(program, segment, op);
-      pair = out ? std::vector<Op>{copy, op} : std::vector<Op>{op, copy};
+    const bool by_copy = options.rotation_copies && is_host_copy(op) && stages[i] != stage_body &&
+                         (out || options.unroll == 1);
+    if (!by_copy) {
+      const Place place = place_of(op, stages[i]);
+      placed.push_back({std::move(op), stages[i], place});
+      continue;
     }
-    ops.insert(ops.end(), pair.begin(), pair.end());
-    new_stages.insert(new_stages.end(), pair.size(), stages[i]);
+    copied[index_of((out ? op.inputs : op.outputs)[0].tensor)] = true;
+    Op copy = add_rotation_copy(program, segment.name, op);
+    // A landing in a single slot overwrites what the body still reads.
+    const Place place = out ? drains : landings;
+    if (out) placed.push_back({std::move(copy), stages[i], place});
+    placed.push_back({std::move(op), stages[i], place});
+    if (!out) placed.push_back({std::move(copy), stages[i], place});
   }
-  segment.ops = std::move(ops);
-  stages = std::move(new_stages);
+  return placed;
 }
 
-// A prefetch that lands in a single slot overwrites what the body still reads.
-bool lands_in_single_slot(const Program& program, const Segment& segment, const Op& op) {
-  if (op.kind == OpKind::copy_d2d) return true;
-  if (op.kind != OpKind::copy_h2d || program.at(op.outputs[0].tensor).ring) return false;
-  return std::any_of(segment.ops.begin(), segment.ops.end(), [&](const Op& reader) {
-    return reader.kind == OpKind::copy_d2d && reads(reader, op.outputs[0].tensor);
-  });
-}
-
-int place_of(const Program& program, const Segment& segment, const Op& op, int stage) {
-  if (stage == stage_body) return 2;
-  if (stage == stage_drain) return op.kind == OpKind::write_slice ? 3 : 0;
-  return lands_in_single_slot(program, segment, op) ? 4 : 1;
-}
-
-void order_body(const Program& program, Segment& segment, std::vector<int>& stages) {
-  std::vector<size_t> order(segment.ops.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return place_of(program, segment, segment.ops[a], stages[a]) <
-           place_of(program, segment, segment.ops[b], stages[b]);
-  });
-  std::vector<Op> ops;
-  std::vector<int> ordered;
-  for (size_t i : order) {
-    ops.push_back(segment.ops[i]);
-    ordered.push_back(stages[i]);
+void order_body(std::vector<PlacedOp> placed, Segment& segment, std::vector<int>& stages) {
+  segment.ops.clear();
+  stages.clear();
+  for (int place = 0; place < place_count; ++place) {
+    for (PlacedOp& op : placed) {
+      if (op.place != place) continue;
+      segment.ops.push_back(std::move(op.op));
+      stages.push_back(op.stage);
+    }
   }
-  segment.ops = std::move(ops);
-  stages = std::move(ordered);
+}
+
+// The first and last stage that touch a tensor.
+struct Crossing {
+  int first = 0, last = 0;
+  bool touched = false;
+  int distance() const { return last - first; }
+};
+
+std::vector<Crossing> crossings(const Program& program, std::vector<PlacedOp>& placed) {
+  std::vector<Crossing> found(program.tensors.size());
+  for (PlacedOp& at : placed) {
+    for_each_operand(at.op, [&](const Operand& operand) {
+      Crossing& crossing = found[index_of(operand.tensor)];
+      crossing = {crossing.touched ? std::min(crossing.first, at.stage) : at.stage,
+                  crossing.touched ? std::max(crossing.last, at.stage) : at.stage, true};
+    });
+  }
+  return found;
 }
 
 }  // namespace
 
-std::vector<int> choose_stages(const Program&, const Segment& segment,
+std::vector<int> choose_stages(const Program& program, const Segment& segment,
                                const PipelineOptions& options) {
+  const BodyTable table(program, segment);
+  const int depth = static_cast<int>(std::min(options.depth, segment.trips));
   std::vector<int> stages;
+  stages.reserve(segment.ops.size());
   for (const Op& op : segment.ops)
-    stages.push_back(stage_of(segment, op, options));
-  for (size_t i = 0; i < segment.ops.size(); ++i) {
-    for (size_t j = 0; j < segment.ops.size(); ++j) {  // what moves along with a collective
-      const Op& op = segment.ops[i];
-      const bool feeds = op.kind == OpKind::all_gather && stages[i] == stage_prefetch &&
-                         writes(segment.ops[j], op.inputs[0].tensor);
-      const bool takes = op.kind == OpKind::reduce_scatter && stages[i] == stage_drain &&
-                         reads(segment.ops[j], op.outputs[0].tensor);
-      if (feeds || takes) stages[j] = stages[i];
-    }
+    stages.push_back(stage_of(table, op, depth, options));
+  for (size_t i = 0; i < segment.ops.size(); ++i) {  // what moves along with a collective
+    const Op& op = segment.ops[i];
+    if (op.inputs.empty()) continue;
+    const int writer = table.writer(op.inputs[0].tensor);
+    if (writer < 0) continue;
+    const bool drained = segment.ops[index_of(writer)].kind == OpKind::reduce_scatter &&
+                         stages[index_of(writer)] > stage_body;
+    if (op.kind == OpKind::all_gather && stages[i] < stage_body)
+      stages[index_of(writer)] = stages[i];
+    if (op.kind == OpKind::write_slice && drained) stages[i] = stages[index_of(writer)];
   }
   return stages;
 }
 
 void carry_across_stages(Program& program, Segment& segment, std::vector<int>& stages,
                          const PipelineOptions& options) {
-  if (options.rotation_copies) insert_rotation_copies(program, segment, stages);
-  for (const auto& [id, crossing] : crossings(segment, stages)) {
-    Tensor& tensor = program.at(id);
-    if (crossing.distance() == 0) continue;
-    const bool copied = std::any_of(segment.ops.begin(), segment.ops.end(), [&](const Op& op) {
-      return op.kind == OpKind::copy_d2d && (reads(op, id) || writes(op, id));
-    });
-    if (tensor.extent == Extent::local && options.rotation_copies && copied) {
+  check(!options.rotation_copies || options.depth == 1,
+        "rotation copies exist for a depth of 1 only");
+  std::vector<bool> copied(program.tensors.size());
+  std::vector<PlacedOp> placed = place_ops(program, segment, stages, options, copied);
+  const std::vector<Crossing> found = crossings(program, placed);
+  copied.resize(found.size());
+  std::vector<bool> ring(found.size());
+  for (size_t id = 0; id < found.size(); ++id) {
+    Tensor& tensor = program.tensors[id];
+    const int64_t distance = found[id].distance();
+    if (distance == 0) continue;
+    if (tensor.extent == Extent::local && copied[id]) {
       tensor.extent = Extent::step;  // one slot, updated after its last reader
     } else if (tensor.extent == Extent::local) {
-      make_ring(program, segment, id, crossing.distance() + 1);
-    } else if (tensor.extent == Extent::step && tensor.ring && !copied) {
-      tensor.slices += crossing.distance();
+      ring[id] = tensor.ring = true;
+      tensor.extent = Extent::step;
+      tensor.slices = std::min(distance + 1, segment.trips);
+    } else if (tensor.extent == Extent::step && tensor.ring && !copied[id]) {
+      tensor.slices += distance;
     }
   }
-  order_body(program, segment, stages);
+  for (PlacedOp& at : placed) {
+    for_each_operand(at.op, [&](Operand& operand) {
+      if (ring[index_of(operand.tensor)]) operand.index = Index::at(1, 0);
+    });
+  }
+  order_body(std::move(placed), segment, stages);
 }
 
 }  // namespace spillway

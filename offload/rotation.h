@@ -8,10 +8,12 @@
 
 namespace spillway {
 
-// Stage of an op: what works on iteration i + 1, i and i - 1 of the same loop iteration.
-inline constexpr int stage_prefetch = 0, stage_body = 1, stage_drain = 2;
+// Stage of an op: how many iterations behind the body's own one it works. 0 is the body, what is
+// prefetched has a negative stage, what is drained a positive one.
+inline constexpr int stage_body = 0;
 
-// One stage an op of the segment; all stage_body when there is nothing to rotate.
+// One stage an op of the segment; all stage_body when there is nothing to rotate. Host copies reach
+// options.depth iterations (no further than the loop is long), collectives one.
 std::vector<int> choose_stages(const Program& program, const Segment& segment,
                                const PipelineOptions& options);
 

@@ -27,6 +27,10 @@ std::string real_text(double value) {
   return {buffer, result.ptr};
 }
 
+std::string unless_default(int64_t value, int64_t by_default) {
+  return value == by_default ? "" : std::to_string(value);
+}
+
 std::string unless_default(double value, double by_default) {
   return value == by_default ? "" : real_text(value);
 }
@@ -115,6 +119,21 @@ std::string parse_link(const std::string& text) {
   return text;
 }
 
+// Each iteration of depth peels one more body at both ends of a loop.
+constexpr int64_t deepest_pipeline = 16;
+
+int64_t parse_depth(const std::string& text) {
+  const int64_t depth = parse_positive("--pipeline-depth", text);
+  if (depth > deepest_pipeline)
+    bad_value("--pipeline-depth", text, spillway::text("1 to ", deepest_pipeline).c_str());
+  return depth;
+}
+
+int64_t parse_unroll(const std::string& text) {
+  if (text != "1" && text != "2") bad_value("--unroll", text, "1 or 2");
+  return text == "2" ? 2 : 1;
+}
+
 double parse_slow_copy(const std::string& text) {
   constexpr const char* expected = "a number of at least 1";
   double factor = 0;
@@ -171,6 +190,13 @@ const std::vector<Field>& fields() {
       {"rotation-copies", "on|off", "device-to-device copies of XLA's loop rotation, not rings",
        [](const P& p) { return on_off(p.rotation_copies); },
        [](P& p, S s) { p.rotation_copies = parse_on_off("--rotation-copies", s); }},
+      // Options beyond XLA's defaults print nothing at them: earlier results keep their keys.
+      {"pipeline-depth", "N", "iterations that --pipeline moves host copies by [1, XLA's]",
+       [](const P& p) { return unless_default(p.pipeline_depth, 1); },
+       [](P& p, S s) { p.pipeline_depth = parse_depth(s); }},
+      {"unroll", "1|2", "iterations in one body of a pipelined loop [1]",
+       [](const P& p) { return unless_default(p.unroll, 1); },
+       [](P& p, S s) { p.unroll = parse_unroll(s); }},
       {"lhs-off-collectives", "post|adjacent",
        "collectives without LHS: XLA's post-process, or blocking",
        [](const P& p) { return p.lhs_off_collectives; },
@@ -200,19 +226,17 @@ const std::vector<Field>& fields() {
        [](const P& p) { return std::string(p.moe.capacity_path ? "capacity" : ""); },
        [](P& p, S s) { p.moe.capacity_path = parse_moe_path(s); }},
       {"capacity-factor", "F", "slots of an expert over its even share, with --moe capacity [1]",
-       [](const P& p) { return unless_default(p.moe.capacity_factor, 1); },
+       [](const P& p) { return unless_default(p.moe.capacity_factor, 1.0); },
        [](P& p, S s) { p.moe.capacity_factor = parse_positive_real("--capacity-factor", s); }},
       {"routing", "uniform|zipf:S|one", "which experts the synthetic data takes [the router's own]",
        [](const P& p) { return text_of(p.moe.routing); },
        [](P& p, S s) { p.moe.routing = parse_routing(s); }},
       {"expert-parallel", "E", "devices that the experts are spread over; the rest is FSDP [1]",
-       [](const P& p) {
-         return p.moe.expert_parallel == 1 ? "" : std::to_string(p.moe.expert_parallel);
-       },
+       [](const P& p) { return unless_default(p.moe.expert_parallel, 1); },
        [](P& p, S s) { p.moe.expert_parallel = parse_positive("--expert-parallel", s); }},
       {"ragged-buffer-factor", "F",
        "rows planned for a device over top-k * tokens [1 simulated, 2 executed]",
-       [](const P& p) { return unless_default(p.moe.ragged_buffer_factor, 0); },
+       [](const P& p) { return unless_default(p.moe.ragged_buffer_factor, 0.0); },
        [](P& p, S s) {
          p.moe.ragged_buffer_factor = parse_positive_real("--ragged-buffer-factor", s);
        }},
@@ -280,6 +304,10 @@ void verify_point(const Point& point) {
     throw InputError(text("--projection-precision: found ", name_of(point.projection_precision),
                           " with --precision ", name_of(point.precision),
                           ", which projections have too; expected --precision fp8 or nvfp4"));
+  if (point.rotation_copies && point.pipeline && point.pipeline_depth > 1)
+    throw InputError(text("--pipeline-depth: found ", point.pipeline_depth,
+                          " with --rotation-copies on, XLA's rotation, which carries one set of "
+                          "copies; expected 1, or --rotation-copies off"));
   if (!point.moe.capacity_path && point.moe.capacity_factor != 1)
     throw InputError(text("--capacity-factor: found ", point.moe.capacity_factor,
                           " with --moe dropless, which drops no token; expected --moe capacity"));

@@ -28,6 +28,7 @@ struct Point {
       layers;  // empty: the model's own (proxy) or 1, 4096, all
   std::string policy = "full";
   bool lhs = true, pipeline = false, pipeline_collectives = false, rotation_copies = false;
+  int64_t pipeline_depth = 1, unroll = 1;  // of rotated loops
   std::string lhs_off_collectives = "post";
   LhsRules lhs_rules;
   LhsLimits lhs_limits;
@@ -63,7 +64,8 @@ nlohmann::json to_json(const Point& point);
 void set_field(Point& point, const std::string& key, const nlohmann::json& value,
                const std::string& where);
 // What no single option can say: a model is given, fewer warm-up steps than steps, nothing of a
-// simulation that only an execution does, options of experts that fit each other and the devices.
+// simulation that only an execution does, options of rotation and of experts that fit each other
+// and the devices.
 void verify_point(const Point& point);
 // Throws InputError naming `where` and the key.
 Point point_from_json(const nlohmann::json& object, const std::string& where);

@@ -77,7 +77,9 @@ ExpertParallel expert_parallel(const Point& point) {
 PipelineOptions pipeline_options(const Point& point) {
   return {.host_copies = point.pipeline,
           .collectives = point.pipeline_collectives,
-          .rotation_copies = point.rotation_copies};
+          .rotation_copies = point.rotation_copies,
+          .depth = point.pipeline_depth,
+          .unroll = point.unroll};
 }
 
 Capacity capacity_of(const Point& point, const Machine& machine, const Settings& settings) {

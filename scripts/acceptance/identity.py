@@ -7,8 +7,9 @@ from common import QKV_ON_DEVICE, check_tests, run_json, spillway, fresh, rows_o
 SHAPES = [(2, 33), (1, 37), (3, 64)]  # micro batch, sequence; no tile divides 33 or 37
 POLICIES = ["full", "minimal", "minimal_with_context", "save_qkv_proj", "qkv_proj_offloaded",
             "minimal_offloaded", QKV_ON_DEVICE, "decoder_layer_input=offload", "context=offload"]
-# pipeline, rotation copies: without a pipeline there is nothing to copy.
-ROTATIONS = [("off", "off"), ("on", "off"), ("on", "on")]
+# pipeline, rotation copies, depth, unroll: without a pipeline there is nothing to copy, deepen or unroll.
+ROTATIONS = [("off", "off", 1, 1), ("on", "off", 1, 1), ("on", "on", 1, 1), ("on", "off", 2, 1), ("on", "off", 3, 2),
+             ("on", "on", 1, 2)]
 
 # llama-tiny: 4 layers, hidden 64, 4 heads of 16, 2 key heads, ffn 160. Elements a token and layer of each
 # name; lse is 4 heads of 4 bytes beside the attention output. The backward reads no mlpwo.
@@ -28,9 +29,10 @@ def offloaded_bytes(policy, tokens, element_bytes):
 def points(policies, **fields):
     for policy in policies:
         for lhs in ("off", "on"):
-            for pipeline, copies in ROTATIONS:
-                yield {"label": f"{policy} lhs={lhs} pipeline={pipeline} copies={copies}",
-                       "policy": policy, "lhs": lhs, "pipeline": pipeline, "rotation_copies": copies, **fields}
+            for pipeline, copies, depth, unroll in ROTATIONS:
+                yield {"label": f"{policy} lhs={lhs} pipeline={pipeline} copies={copies} depth={depth} unroll={unroll}",
+                       "policy": policy, "lhs": lhs, "pipeline": pipeline, "rotation_copies": copies,
+                       "pipeline_depth": depth, "unroll": unroll, **fields}
 
 
 def visits_of(directory):
@@ -70,7 +72,7 @@ def check_bytes(lines, name, rows, tokens, element_bytes):
             if found != expected or row["offloaded_bytes_per_step"] != expected:
                 wrong.append(f"{row['label']} {direction}: {found}, by hand {expected}")
     lines.check(f"{name}: bytes moved each way are those counted by hand",
-                f"{moved} variants move some {wrong[:3] or ''}", not wrong and moved == 4 * 6)
+                f"{moved} variants move some {wrong[:3] or ''}", not wrong and moved == 4 * 2 * len(ROTATIONS))
 
 
 def check_process(lines, micro_batch, seq, precision, expected):

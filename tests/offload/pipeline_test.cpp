@@ -115,11 +115,98 @@ TEST(Pipeline, CollectivesReachOneIterationEachWay) {
   EXPECT_EQ(tensor_named(program, "b.gate.shard").extent, Extent::local);
 }
 
+TEST(Pipeline, DepthReachesFurtherWithASlotMoreEach) {
+  const Program program =
+      pipeline(with_policy(mlp_stack(6), "mlpwi_0=offload"), {.host_copies = true, .depth = 2});
+  EXPECT_THAT(
+      segment_names(program),
+      ElementsAre("embed*1", "layers.forward.prologue*1", "layers.forward.prologue2*1",
+                  "layers.forward*4", "layers.forward.epilogue*1", "layers.forward.epilogue2*1",
+                  "head*1", "layers.backward.prologue*1", "layers.backward.prologue2*1",
+                  "layers.backward*4", "layers.backward.epilogue*1", "layers.backward.epilogue2*1",
+                  "optimizer*1"));
+  for (const char* name : {"gate", "gate.reload"})
+    EXPECT_EQ(tensor_named(program, name).slices, 3) << name;
+  // Loop iteration j works on layer j + 2 while the gate of layer j leaves, and backward on layer
+  // 5 - j while that of layer 3 - j comes in.
+  const Segment& forward = segment_named(program, "layers.forward");
+  EXPECT_EQ(op_named(forward, "gate").outputs[0].index, Index::at(1, 2));
+  EXPECT_EQ(op_named(forward, "d2h.gate").outputs[0].index, Index::at(1, 0));
+  const Segment& backward = segment_named(program, "layers.backward");
+  EXPECT_EQ(op_named(backward, "h2d.gate").inputs[0].index, Index::at(-1, 3));
+  EXPECT_EQ(op_named(backward, "down.wgrad").outputs[0].index, Index::at(-1, 5));
+  EXPECT_THAT(op_names(segment_named(program, "layers.backward.prologue2")),
+              ElementsAre("h2d.gate@layers.backward.prologue2"));
+}
+
+// Three layers at depth 8: every write follows all of forward, every read precedes all of backward,
+// and a ring has no slot that nobody would use.
+TEST(Pipeline, ADepthBeyondTheLoopIsItsTrips) {
+  const Program program =
+      pipeline(with_policy(mlp_stack(3), "mlpwi_0=offload"), {.host_copies = true, .depth = 8});
+  EXPECT_EQ(tensor_named(program, "gate").slices, 3);
+  EXPECT_THAT(op_names(segment_named(program, "layers.forward.epilogue")),
+              ElementsAre("d2h.gate@layers.forward.epilogue"));
+  EXPECT_EQ(segment_named(program, "layers.forward.prologue3").ops.size(), 6u);
+  for (const Segment& segment : program.segments)
+    EXPECT_EQ(segment.trips, 1) << segment.name;
+}
+
+// Seven layers: one prologue, an odd iteration, then pairs.
+TEST(Pipeline, UnrolledTwiceTheBackwardNeedsNoRotationCopy) {
+  const Program program = pipeline(with_policy(mlp_stack(8), "mlpwi_0=offload"),
+                                   {.host_copies = true, .rotation_copies = true, .unroll = 2});
+  EXPECT_THAT(segment_names(program),
+              ElementsAre("embed*1", "layers.forward.prologue*1", "layers.forward.odd*1",
+                          "layers.forward*3", "layers.forward.epilogue*1", "head*1",
+                          "layers.backward.prologue*1", "layers.backward.odd*1",
+                          "layers.backward*3", "layers.backward.epilogue*1", "optimizer*1"));
+  const Segment& forward = segment_named(program, "layers.forward");
+  EXPECT_THAT(op_names(forward),
+              ElementsAre("d2d.gate", "d2h.gate", "norm", "gate", "up", "swiglu", "down",
+                          "residual", "d2d.gate#2", "d2h.gate#2", "norm#2", "gate#2", "up#2",
+                          "swiglu#2", "down#2", "residual#2"));
+  // Layer 0 leaves in the odd iteration, layer 1 + 2j and 2 + 2j in pair j.
+  EXPECT_EQ(op_named(forward, "d2h.gate").outputs[0].index, Index::at(2, 1));
+  EXPECT_EQ(op_named(forward, "d2h.gate#2").outputs[0].index, Index::at(2, 2));
+  for (const Op& op : segment_named(program, "layers.backward").ops)
+    EXPECT_NE(op.kind, OpKind::copy_d2d) << op.name;
+  EXPECT_EQ(tensor_named(program, "gate.reload").slices, 2);
+  EXPECT_EQ(tensor_named(program, "gate").slices, 1);
+}
+
+TEST(Pipeline, AnEvenLoopUnrollsWithoutAnOddIteration) {
+  const Program program =
+      pipeline(with_policy(mlp_stack(7), "mlpwi_0=offload"), {.host_copies = true, .unroll = 2});
+  EXPECT_EQ(segment_named(program, "layers.forward").trips, 3);
+  for (const Segment& segment : program.segments)
+    EXPECT_THAT(segment.name, testing::Not(testing::HasSubstr(".odd")));
+  // A loop that nothing rotates is not unrolled.
+  const Program plain =
+      pipeline(with_policy(mlp_stack(7), "full"), {.host_copies = true, .unroll = 2});
+  EXPECT_EQ(segment_named(plain, "layers.forward").trips, 7);
+}
+
+// Rotations with and without collectives and copies, deeper ones, unrolled ones.
+std::vector<PipelineOptions> every_rotation() {
+  std::vector<PipelineOptions> all;
+  for (int bits = 0; bits < 8; ++bits) {
+    for (int64_t depth : {1, 2, 3, 9}) {
+      for (int64_t unroll : {1, 2}) {
+        const bool by_copy = (bits & 4) != 0, moves = (bits & 1) != 0;
+        if (depth > 1 && (by_copy || !moves)) continue;
+        all.push_back({moves, (bits & 2) != 0, by_copy, depth, unroll});
+      }
+    }
+  }
+  return all;
+}
+
 // The strong test: symbolically executed, a rotated program leaves the same weights, optimizer
 // state and gradients, for every combination of options and for loops too short to have a steady
 // part.
 TEST(Pipeline, RotatedProgramsComputeTheSame) {
-  for (int64_t layers = 1; layers <= 6; ++layers) {
+  for (int64_t layers = 1; layers <= 7; ++layers) {
     for (const auto& stack : {mlp_stack, sharded_mlp_stack}) {
       const Program built = stack(layers);
       Interpreter meaning(built, Stage::built);
@@ -129,10 +216,12 @@ TEST(Pipeline, RotatedProgramsComputeTheSame) {
            {"full", "minimal", "minimal_offloaded", "mlpwi_0=device,mlpwi_1=offload",
             "decoder_layer_input=offload", "decoder_layer_input=offload,mlpwi_0=offload"}) {
         const Program program = with_policy(built, policy);
-        for (int bits = 0; bits < 8; ++bits) {
-          const PipelineOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+        for (const PipelineOptions& options : every_rotation()) {
           EXPECT_EQ(after_two_steps(pipeline(program, options)), meaning.persistent())
-              << policy << ", layers " << layers << ", options " << bits;
+              << policy << ", layers " << layers << ", copies " << options.host_copies
+              << ", collectives " << options.collectives << ", rotation copies "
+              << options.rotation_copies << ", depth " << options.depth << ", unroll "
+              << options.unroll;
         }
       }
     }

@@ -39,6 +39,13 @@ std::vector<PipelineOptions> rotations(int64_t devices) {
         all.push_back({copies, collectives, by_copy});
       }
     }
+    // llama-tiny has four layers: some steady part is left at a depth of 2, none at 5.
+    if (!copies) continue;
+    const bool collectives = devices > 1;
+    all.push_back({.host_copies = true, .collectives = collectives, .depth = 2});
+    all.push_back({.host_copies = true, .collectives = collectives, .depth = 5});
+    all.push_back({.host_copies = true, .rotation_copies = true, .unroll = 2});
+    all.push_back({.host_copies = true, .collectives = collectives, .depth = 2, .unroll = 2});
   }
   return all;
 }

@@ -32,6 +32,8 @@ const std::map<std::string, json>& other_values() {
       {"pipeline", "on"},
       {"pipeline_collectives", true},
       {"rotation_copies", "on"},
+      {"pipeline_depth", 3},
+      {"unroll", 2},
       {"lhs_off_collectives", "adjacent"},
       {"lhs_rule", "kLessStall=off,lane_depth=off"},
       {"lhs_limit", "collectives=2,copies=3"},
@@ -167,6 +169,9 @@ const std::vector<BadValue>& bad_values() {
       {"pipeline", "yes", "on or off"},
       {"pipeline_collectives", "1", "on or off"},
       {"rotation_copies", "", "on or off"},
+      {"pipeline_depth", 0, "at least 1"},
+      {"pipeline_depth", 17, "1 to 16"},
+      {"unroll", 3, "1 or 2"},
       {"lhs_off_collectives", "late", "post or adjacent"},
       {"lhs_rule", "", "name=value"},
       {"lhs_rule", "kHurry=off", "kScheduleDone"},
@@ -264,6 +269,21 @@ TEST(Point, WarmupMustBeLessThanSteps) {
     }
   }
   EXPECT_THROW(point_from_json({{"steps", 3}}, "test"), InputError) << "no model";
+}
+
+TEST(Point, RotationCopiesCarryOneSet) {
+  json options = {{"model", "llama-tiny"}, {"pipeline", "on"}, {"pipeline_depth", 2}};
+  EXPECT_NO_THROW(point_from_json(options, "test"));
+  options["rotation_copies"] = "on";
+  try {
+    point_from_json(options, "test");
+    ADD_FAILURE() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--pipeline-depth: found 2"));
+    EXPECT_THAT(error.what(), HasSubstr("--rotation-copies off"));
+  }
+  options["pipeline"] = "off";  // nothing is rotated
+  EXPECT_NO_THROW(point_from_json(options, "test"));
 }
 
 TEST(Point, OptionsOfExpertsFitEachOther) {

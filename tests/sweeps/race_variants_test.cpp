@@ -27,6 +27,9 @@ std::vector<ScheduleVariant> race_variants() {
         list.push_back({policy, devices, lhs, {true, false, false}});
         list.push_back({policy, devices, lhs, {true, devices > 1, true}});
         if (devices > 1) list.push_back({policy, devices, lhs, {false, true, false}});
+        list.push_back({policy, devices, lhs, {true, devices > 1, false, 2, 1}});
+        list.push_back({policy, devices, lhs, {true, devices > 1, true, 1, 2}});
+        list.push_back({policy, devices, lhs, {true, false, false, 3, 2}});
       }
     }
   }
@@ -113,7 +116,8 @@ TEST(RaceVariants, AnySingleWaitLessIsRefusedWithExperts) {
     const Program sharded = shard(built, devices, {.ranks = devices > 1 ? 2 : 1});
     for (const bool lhs : {false, true}) {
       for (const PipelineOptions& rotation :
-           {PipelineOptions{}, PipelineOptions{true, devices > 1, true}}) {
+           {PipelineOptions{}, PipelineOptions{true, devices > 1, true},
+            PipelineOptions{true, devices > 1, false, 2, 2}}) {
         const ScheduleVariant variant{"deepseek_v3_offload", devices, lhs, rotation};
         tried += expect_every_wait_is_needed(schedule_of(sharded, variant), variant);
       }

@@ -9,7 +9,9 @@ bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
 std::string label(const RunVariant& variant) {
   return variant.policy + (variant.lhs ? ", LHS on" : ", LHS off") +
          (variant.pipeline ? ", pipelined" : "") +
-         (variant.rotation_copies ? ", rotation copies" : "");
+         (variant.rotation_copies ? ", rotation copies" : "") +
+         (variant.depth > 1 ? ", depth " + std::to_string(variant.depth) : "") +
+         (variant.unroll > 1 ? ", unrolled" : "");
 }
 
 std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies) {
@@ -19,6 +21,8 @@ std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies)
       variants.push_back({policy, lhs, false, false});
       variants.push_back({policy, lhs, true, false});
       variants.push_back({policy, lhs, true, true});
+      variants.push_back({policy, lhs, true, false, 2});
+      variants.push_back({policy, lhs, true, true, 1, 2});
     }
   }
   return variants;
@@ -31,6 +35,8 @@ Point tiny_point(const RunVariant& variant, int64_t micro_batch, int64_t seq) {
   point.lhs = variant.lhs;
   point.pipeline = variant.pipeline;
   point.rotation_copies = variant.rotation_copies;
+  point.pipeline_depth = variant.depth;
+  point.unroll = variant.unroll;
   point.micro_batch = micro_batch;
   point.seq = seq;
   return point;

@@ -18,7 +18,9 @@ std::string label(const ScheduleVariant& v) {
   return v.policy + ", devices " + std::to_string(v.devices) + (v.lhs ? ", lhs" : "") +
          (v.rotation.host_copies ? ", pipeline" : "") +
          (v.rotation.collectives ? ", pipeline-collectives" : "") +
-         (v.rotation.rotation_copies ? ", rotation-copies" : "");
+         (v.rotation.rotation_copies ? ", rotation-copies" : "") +
+         (v.rotation.depth > 1 ? ", depth " + std::to_string(v.rotation.depth) : "") +
+         (v.rotation.unroll > 1 ? ", unrolled" : "");
 }
 
 Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
