@@ -17,6 +17,6 @@ struct BodyOp {
 // The ops in the order they are given, except that clones stand before their first reader, in
 // forward order, and that an op a clone shares with the body moves up to it (such an op reads
 // nothing that the body writes). Clones may stand anywhere in `ops`.
-std::vector<BodyOp> place_clones(const Program& program, const std::vector<BodyOp>& ops);
+std::vector<BodyOp> place_clones(const Program& program, std::vector<BodyOp> ops);
 
 }  // namespace spillway

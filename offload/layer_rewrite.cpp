@@ -2,8 +2,6 @@
 #include "offload/layer_rewrite.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "harness/error.h"
@@ -15,16 +13,37 @@ namespace {
 
 class Rewriter {
  public:
-  Rewriter(Program& program, int backward, const std::vector<TensorFate>& fates);
+  Rewriter(Program& program, int backward, const std::vector<TensorFate>& fates, bool resident);
   LayerRewrite run();
 
  private:
   Segment& forward() { return program_.segments[static_cast<size_t>(forward_)]; }
   Segment& backward() { return program_.segments[static_cast<size_t>(result_.backward)]; }
-  Fate fate(TensorId id) const { return fates_[static_cast<size_t>(id)].fate; }
+  // What a tensor of the program as it came is to this stack.
+  struct Known {
+    int producer = -1;  // forward op, of a forward-local tensor
+    // Written by the forward segment, alive between segments; the slice that enters iteration i.
+    // Stacks that follow each other carry one tensor through, so the first slice may not be 0.
+    bool carry = false;
+    Index enters;
+    bool kept = false;
+    bool resolved = false;
+    Operand value;                // resolved: what the backward reads
+    TensorId reload = no_tensor;  // moved: where it lands in the backward body
+  };
+  Known& known(TensorId id) { return known_[index_of(id)]; }
+  bool is_forward_local(TensorId id) { return known(id).producer >= 0; }
+  bool is_carry(TensorId id) { return known(id).carry; }
 
-  bool is_forward_local(TensorId id) const;
-  bool is_carry(TensorId id) const;
+  Fate fate(TensorId id) const {
+    const Fate given = fates_[index_of(id)].fate;
+    return resident_ && given == Fate::offload ? Fate::device : given;
+  }
+  Operand resolve(TensorId id, Operand value) {
+    known(id).resolved = true;
+    return known(id).value = value;
+  }
+
   Operand resolve_in_backward(const Operand& operand);
   Operand resolve_of_forward(const Operand& operand);
   Operand resolve_carry(const Operand& operand);
@@ -36,26 +55,29 @@ class Rewriter {
   const Op* twin_of(const Op& op) const;
 
   void rewrite_backward();
-  void rewrite_forward();
+  void keep_values();
   void keep(TensorId id);
+  void keep_carry(TensorId id);
+  // The host copies of a moved value.
+  struct RoundTrip {
+    Op write, read;
+  };
+  RoundTrip round_trip(TensorId id);
+  void move_values();
 
   Program& program_;
   const std::vector<TensorFate>& fates_;
   int forward_ = -1;
+  bool resident_ = false;
   int64_t layers_ = 0;
   LayerRewrite result_;
-  std::map<TensorId, int> producer_;  // forward-local tensor -> forward op
-  // Written by the forward segment, alive between segments -> slice that enters iteration i. Stacks
-  // that follow each other carry one tensor through, so the first slice may not be 0.
-  std::map<TensorId, Index> carries_;
-  std::map<TensorId, Operand> resolved_;  // forward-local tensor -> what the backward reads
-  std::set<TensorId> kept_;
-  std::map<TensorId, TensorId> reload_;  // moved tensor -> where it lands in the backward body
-  std::vector<BodyOp> body_;             // backward ops, then clones
+  std::vector<Known> known_;  // per tensor of the program as it came
+  std::vector<BodyOp> body_;  // backward ops, then clones
 };
 
-Rewriter::Rewriter(Program& program, int backward, const std::vector<TensorFate>& fates)
-    : program_(program), fates_(fates) {
+Rewriter::Rewriter(Program& program, int backward, const std::vector<TensorFate>& fates,
+                   bool resident)
+    : program_(program), fates_(fates), resident_(resident), known_(program.tensors.size()) {
   result_.backward = backward;
   forward_ = this->backward().forward_segment;
   layers_ = result_.layers = forward().trips;
@@ -63,29 +85,29 @@ Rewriter::Rewriter(Program& program, int backward, const std::vector<TensorFate>
         this->backward().trips, " times, its forward segment ", layers_);
   for (size_t i = 0; i < forward().ops.size(); ++i) {
     for (const Operand& output : forward().ops[i].outputs) {
-      const Tensor& tensor = program_.at(output.tensor);
-      if (tensor.extent == Extent::local) producer_.emplace(output.tensor, static_cast<int>(i));
-      if (tensor.extent == Extent::step)  // the layer before wrote the slice before
-        carries_.emplace(output.tensor, Index::at(1, output.index.offset - 1));
+      const Extent extent = program_.at(output.tensor).extent;
+      Known& tensor = known(output.tensor);
+      if (extent == Extent::local && tensor.producer < 0) tensor.producer = static_cast<int>(i);
+      if (extent != Extent::step || tensor.carry) continue;
+      tensor.carry = true;  // the layer before wrote the slice before
+      tensor.enters = Index::at(1, output.index.offset - 1);
     }
   }
 }
 
-bool Rewriter::is_forward_local(TensorId id) const { return producer_.count(id) > 0; }
-bool Rewriter::is_carry(TensorId id) const { return carries_.count(id) > 0; }
-
 // Backward iteration i belongs to layer L-1-i.
 Operand Rewriter::value_of(TensorId id) {
-  if (const auto found = resolved_.find(id); found != resolved_.end()) return found->second;
+  if (known(id).resolved) return known(id).value;
   switch (fate(id)) {
     case Fate::device:
-      kept_.insert(id);
-      return resolved_[id] = {id, Index::at(-1, layers_ - 1)};
+      known(id).kept = true;
+      return resolve(id, {id, Index::at(-1, layers_ - 1)});
     case Fate::offload:
-      return resolved_[id] = reload_of(id);
+      return resolve(id, reload_of(id));
     case Fate::remat:
-      clone(producer_.at(id));
-      return resolved_.at(id);
+      clone(known(id).producer);
+      check(known(id).resolved, "recomputing ", program_.at(id).name, " gave it no value");
+      return known(id).value;
   }
   return {};
 }
@@ -93,12 +115,12 @@ Operand Rewriter::value_of(TensorId id) {
 // A carry is moved by every stack it passes through.
 std::string Rewriter::name_of_moved(TensorId id) {
   const std::string& name = program_.at(id).name;
-  if (!is_carry(id) || carries_.at(id).offset == 0) return name;
+  if (!is_carry(id) || known(id).enters.offset == 0) return name;
   return forward().name.substr(0, forward().name.find('.')) + "." + name;
 }
 
 Operand Rewriter::reload_of(TensorId id) {
-  if (const auto found = reload_.find(id); found != reload_.end()) return {found->second, {}};
+  if (known(id).reload != no_tensor) return {known(id).reload, Index::all()};
   const Tensor& from = program_.at(id);
   Tensor reload{.name = name_of_moved(id) + ".reload",
                 .shape = from.shape,
@@ -106,8 +128,8 @@ Operand Rewriter::reload_of(TensorId id) {
                 .role = Role::in_flight,
                 .ragged = from.ragged,
                 .activations = {}};
-  reload_[id] = program_.add(std::move(reload));
-  return {reload_[id], Index::all()};
+  known(id).reload = program_.add(std::move(reload));
+  return {known(id).reload, Index::all()};
 }
 
 // What forward iteration L-1-i means by `index`, as iteration i of the backward says it.
@@ -118,11 +140,11 @@ Index Rewriter::mirrored(const Index& index) const {
 
 Operand Rewriter::resolve_carry(const Operand& operand) {
   if (fate(operand.tensor) == Fate::offload) {
-    check(operand.index == mirrored(carries_.at(operand.tensor)), "backward reads ",
+    check(operand.index == mirrored(known(operand.tensor).enters), "backward reads ",
           program_.at(operand.tensor).name, " of another layer than its own: it has no host slot");
     return reload_of(operand.tensor);
   }
-  kept_.insert(operand.tensor);
+  known(operand.tensor).kept = true;
   return operand;
 }
 
@@ -142,17 +164,17 @@ Operand Rewriter::resolve_of_forward(const Operand& operand) {
 // An op of the backward body that computes the same: a weight gathered there for the gradient
 // serves the recomputation too.
 const Op* Rewriter::twin_of(const Op& op) const {
+  const auto pure = [&](const Op& twin) {
+    return std::all_of(twin.outputs.begin(), twin.outputs.end(), [&](const Operand& output) {
+      return program_.at(output.tensor).extent == Extent::local &&
+             std::find(twin.inputs.begin(), twin.inputs.end(), output) == twin.inputs.end();
+    });
+  };
   for (const BodyOp& node : body_) {
-    const bool pure =
-        std::all_of(node.op.outputs.begin(), node.op.outputs.end(), [&](const Operand& output) {
-          return program_.at(output.tensor).extent == Extent::local &&
-                 std::find(node.op.inputs.begin(), node.op.inputs.end(), output) ==
-                     node.op.inputs.end();
-        });
-    if (!node.clone && pure && node.op.kind == op.kind && node.op.attributes == op.attributes &&
-        node.op.inputs == op.inputs && node.op.outputs.size() == op.outputs.size()) {
-      return &node.op;
-    }
+    const Op& twin = node.op;
+    if (twin.kind == op.kind && !node.clone && twin.inputs == op.inputs &&
+        twin.outputs.size() == op.outputs.size() && twin.attributes == op.attributes && pure(twin))
+      return &twin;
   }
   return nullptr;
 }
@@ -175,8 +197,7 @@ void Rewriter::clone(int forward_op) {
       copy.outputs[k] = {program_.add(std::move(again)), Index::all()};
     }
     // A sibling output may have survived by itself (attention_out without context).
-    if (fate(id) == Fate::remat)
-      resolved_[id] = twin != nullptr ? twin->outputs[k] : copy.outputs[k];
+    if (fate(id) == Fate::remat) resolve(id, twin != nullptr ? twin->outputs[k] : copy.outputs[k]);
   }
   if (twin != nullptr) return;
   copy.name += ".remat";
@@ -194,35 +215,50 @@ Op host_copy(OpKind kind, const std::string& name, Operand from, Operand to,
 }
 
 void Rewriter::rewrite_backward() {
-  const std::vector<Op> original = backward().ops;
-  for (const Op& op : original)
-    body_.push_back({op});
-  for (size_t i = 0; i < original.size(); ++i) {
-    std::vector<Operand> inputs = original[i].inputs;
+  const size_t own = backward().ops.size();
+  body_.reserve(own + forward().ops.size());
+  for (Op& op : backward().ops)
+    body_.push_back({std::move(op)});
+  for (size_t i = 0; i < own; ++i) {
+    std::vector<Operand> inputs = body_[i].op.inputs;
     for (Operand& input : inputs)
       input = resolve_in_backward(input);  // clones join the body
     body_[i].op.inputs = std::move(inputs);
   }
   backward().ops.clear();
-  for (BodyOp& placed : place_clones(program_, body_)) {
+  for (BodyOp& placed : place_clones(program_, std::move(body_))) {
     if (placed.clone) result_.clones.push_back(static_cast<int>(backward().ops.size()));
     backward().ops.push_back(std::move(placed.op));
   }
 }
 
+void Rewriter::keep_carry(TensorId id) {
+  Tensor& tensor = program_.at(id);
+  if (fates_[index_of(id)].fate == Fate::offload) {
+    // Earlier layers move it: its ring goes on. Stacks come from the last to the first.
+    tensor.slices = tensor.role == Role::kept ? tensor.slices + layers_ : layers_ + 1;
+  } else {  // what enters each layer, and what leaves the last one of the last stack
+    const int64_t needed = known(id).enters.offset + layers_ + 1;
+    tensor.slices = tensor.ring ? needed : std::max(tensor.slices, needed);
+    tensor.ring = false;
+  }
+  tensor.role = Role::kept;
+}
+
 void Rewriter::keep(TensorId id) {
+  if (is_carry(id)) return keep_carry(id);
   Tensor& tensor = program_.at(id);
   tensor.role = Role::kept;
   tensor.extent = Extent::step;
-  if (is_carry(id)) {  // what enters each layer, and what leaves the last one of the last stack
-    const int64_t needed = carries_.at(id).offset + layers_ + 1;
-    tensor.slices = tensor.ring ? needed : std::max(tensor.slices, needed);
-    tensor.ring = false;
-    return;
-  }
   tensor.slices = layers_;
+}
+
+// The values that the forward keeps, as slices of their stacks.
+void Rewriter::keep_values() {
+  for (TensorId id : result_.kept)
+    keep(id);
   const auto make_slice = [&](Operand& operand) {
-    if (operand.tensor == id) operand.index = Index::at(1, 0);
+    if (known(operand.tensor).kept && !is_carry(operand.tensor)) operand.index = Index::at(1, 0);
   };
   for (Op& op : forward().ops) {
     std::for_each(op.inputs.begin(), op.inputs.end(), make_slice);
@@ -230,64 +266,72 @@ void Rewriter::keep(TensorId id) {
   }
 }
 
+Rewriter::RoundTrip Rewriter::round_trip(TensorId id) {
+  const bool carry = is_carry(id);
+  if (!carry) program_.at(id).role = Role::in_flight;
+  const Tensor& from = program_.at(id);
+  const std::string name = from.name;
+  Tensor slots{.name = name_of_moved(id) + ".host",
+               .shape = from.shape,
+               .dtype = from.dtype,
+               .extent = Extent::persistent,
+               .space = Space::host,
+               .slices = layers_,
+               .ragged = from.ragged,
+               .activations = {}};
+  const TensorId host = program_.add(std::move(slots));
+  const std::string& activation = fates_[index_of(id)].name;
+  return {host_copy(OpKind::copy_d2h, "d2h." + name, {id, carry ? known(id).enters : Index::all()},
+                    {host, Index::at(1, 0)}, activation),
+          host_copy(OpKind::copy_h2d, "h2d." + name, {host, Index::at(-1, layers_ - 1)},
+                    {known(id).reload, Index::all()}, activation)};
+}
+
 // D2H right after the producer (a carry was produced before the body), H2D at the start of
 // backward.
-void Rewriter::rewrite_forward() {
-  for (TensorId id : kept_)
-    keep(id);
-  std::map<int, std::vector<Op>> after;  // forward op -> copies behind it; -1: at the start
-  std::vector<std::pair<int, TensorId>> order;
-  for (const auto& [id, landing] : reload_) {
-    order.emplace_back(is_carry(id) ? -1 : producer_.at(id), id);
-  }
+void Rewriter::move_values() {
+  std::vector<std::pair<int, TensorId>> order;  // forward op, -1: at the start
+  for (const TensorId id : result_.moved)
+    order.emplace_back(known(id).producer, id);
   std::sort(order.begin(), order.end());
-  std::vector<Op> reloads;
-  for (const auto& [position, id] : order) {
-    const bool carry = is_carry(id);
-    if (!carry) program_.at(id).role = Role::in_flight;
-    const Tensor from = program_.at(id);
-    Tensor slots{.name = name_of_moved(id) + ".host",
-                 .shape = from.shape,
-                 .dtype = from.dtype,
-                 .extent = Extent::persistent,
-                 .space = Space::host,
-                 .slices = layers_,
-                 .ragged = from.ragged,
-                 .activations = {}};
-    const TensorId host = program_.add(std::move(slots));
-    const std::string& activation = fates_[static_cast<size_t>(id)].name;
-    after[position].push_back(host_copy(OpKind::copy_d2h, "d2h." + from.name,
-                                        {id, carry ? carries_.at(id) : Index::all()},
-                                        {host, Index::at(1, 0)}, activation));
-    reloads.push_back(host_copy(OpKind::copy_h2d, "h2d." + from.name,
-                                {host, Index::at(-1, layers_ - 1)}, {reload_[id], Index::all()},
-                                activation));
-  }
-  std::vector<Op> body = after[-1];
+  std::vector<Op> reads, writes_and_body;
+  writes_and_body.reserve(forward().ops.size() + order.size());
+  size_t next = 0;
+  const auto write_after = [&](int position) {
+    for (; next < order.size() && order[next].first == position; ++next) {
+      auto [write, read] = round_trip(order[next].second);
+      writes_and_body.push_back(std::move(write));
+      reads.push_back(std::move(read));
+    }
+  };
+  write_after(-1);
   for (size_t i = 0; i < forward().ops.size(); ++i) {
-    body.push_back(forward().ops[i]);
-    const std::vector<Op>& copies = after[static_cast<int>(i)];
-    body.insert(body.end(), copies.begin(), copies.end());
+    writes_and_body.push_back(std::move(forward().ops[i]));
+    write_after(static_cast<int>(i));
   }
-  forward().ops = std::move(body);
-  backward().ops.insert(backward().ops.begin(), reloads.begin(), reloads.end());
+  forward().ops = std::move(writes_and_body);
+  backward().ops.insert(backward().ops.begin(), std::make_move_iterator(reads.begin()),
+                        std::make_move_iterator(reads.end()));
   for (int& op : result_.clones)
-    op += static_cast<int>(reloads.size());
+    op += static_cast<int>(reads.size());
 }
 
 LayerRewrite Rewriter::run() {
   rewrite_backward();
-  rewrite_forward();
-  result_.kept.assign(kept_.begin(), kept_.end());
-  for (const auto& [id, landing] : reload_)
-    result_.moved.push_back(id);
+  for (size_t id = 0; id < known_.size(); ++id) {
+    if (known_[id].kept) result_.kept.push_back(static_cast<TensorId>(id));
+    if (known_[id].reload != no_tensor) result_.moved.push_back(static_cast<TensorId>(id));
+  }
+  keep_values();
+  move_values();
   return std::move(result_);
 }
 
 }  // namespace
 
-LayerRewrite rewrite_layers(Program& program, int backward, const std::vector<TensorFate>& fates) {
-  return Rewriter(program, backward, fates).run();
+LayerRewrite rewrite_layers(Program& program, int backward, const std::vector<TensorFate>& fates,
+                            bool resident) {
+  return Rewriter(program, backward, fates, resident).run();
 }
 
 }  // namespace spillway

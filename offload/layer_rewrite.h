@@ -19,6 +19,9 @@ struct LayerRewrite {
 };
 
 // `backward` indexes the segment; its forward_segment names the other one. `fates` is per tensor.
-LayerRewrite rewrite_layers(Program& program, int backward, const std::vector<TensorFate>& fates);
+// Of resident layers (resident_tail.h) what the fates offload stays on the device: a stacked
+// residual, and for a carry as many slots of its ring as the resident layers have inputs.
+LayerRewrite rewrite_layers(Program& program, int backward, const std::vector<TensorFate>& fates,
+                            bool resident = false);
 
 }  // namespace spillway

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/error.h"
+#include "offload/instance.h"
 #include "offload/rotation.h"
 
 namespace spillway {
@@ -19,47 +19,10 @@ struct Staged {
   Segment body;
   std::vector<int> stages;
   int last = 0;
+  bool alone_first = false, alone_last = false;  // a steady iteration peeled beside a neighbour
 
   int64_t times() const { return body.trips + last; }
   bool steady(int64_t t) const { return t >= last && t < body.trips; }
-};
-
-// One more instance of a body's ops: locals are its own, since a local tensor belongs to one
-// segment and has one producer.
-class Instance {
- public:
-  Instance(Program& program, std::string suffix)
-      : program_(program), suffix_(std::move(suffix)), own_(program.tensors.size(), no_tensor) {}
-
-  // `index` maps an Index that is not whole.
-  template <class MapIndex>
-  Op copy(const Op& op, const MapIndex& index) {
-    Op made = op;
-    made.name += suffix_;
-    const auto place = [&](Operand& operand) {
-      if (!operand.index.whole) operand.index = index(operand.index);
-      if (program_.at(operand.tensor).extent == Extent::local)
-        operand.tensor = own_of(operand.tensor);
-    };
-    std::for_each(made.inputs.begin(), made.inputs.end(), place);
-    std::for_each(made.outputs.begin(), made.outputs.end(), place);
-    return made;
-  }
-
- private:
-  TensorId own_of(TensorId id) {
-    TensorId& own = own_[index_of(id)];
-    if (own == no_tensor) {
-      Tensor tensor = program_.at(id);
-      tensor.name += suffix_;
-      own = program_.add(std::move(tensor));
-    }
-    return own;
-  }
-
-  Program& program_;
-  std::string suffix_;
-  std::vector<TensorId> own_;
 };
 
 // What stays of time t when only some stages have an iteration to work on. Runs once.
@@ -78,9 +41,9 @@ Segment peeled(Program& program, const Staged& staged, int64_t t, const std::str
 }
 
 // Every stage at once: loop iteration j is time j + first.
-Segment steady_loop(const Staged& staged, int64_t first) {
+Segment steady_loop(const Staged& staged, int64_t first, int64_t trips) {
   Segment loop = staged.body;
-  loop.trips = staged.body.trips - first;
+  loop.trips = trips;
   for (size_t i = 0; i < loop.ops.size(); ++i) {
     const int64_t ahead = first - staged.stages[i];
     const auto shift = [&](Operand& operand) {
@@ -112,12 +75,18 @@ void unroll_twice(Program& program, Segment& loop) {
 
 void add_steady(Program& program, const Staged& staged, int64_t unroll,
                 std::vector<Segment>& parts) {
-  int64_t first = staged.last;
-  if (unroll == 2 && (staged.body.trips - first) % 2 == 1)
-    parts.push_back(peeled(program, staged, first++, staged.body.name + ".odd"));
-  if (first == staged.body.trips) return;
-  parts.push_back(steady_loop(staged, first));
-  if (unroll == 2) unroll_twice(program, parts.back());
+  const std::string& name = staged.body.name;
+  int64_t first = staged.last, end = staged.body.trips;
+  if (staged.alone_last && first < end) --end;
+  if (staged.alone_first && first < end)
+    parts.push_back(peeled(program, staged, first++, name + ".first"));
+  if (unroll == 2 && (end - first) % 2 == 1)
+    parts.push_back(peeled(program, staged, first++, name + ".odd"));
+  if (first < end) {
+    parts.push_back(steady_loop(staged, first, end - first));
+    if (unroll == 2) unroll_twice(program, parts.back());
+  }
+  if (end < staged.body.trips) parts.push_back(peeled(program, staged, end, name + ".last"));
 }
 
 std::string numbered(const std::string& name, int64_t n) {
@@ -140,31 +109,67 @@ std::vector<Segment> unroll_ends(Program& program, const Staged& staged, int64_t
   return parts;
 }
 
+// What of a loop is rotated.
+struct Rotated {
+  bool writes = false, reads = false;  // host copies
+  bool anything = false;
+};
+
+Rotated rotated_of(const Staged& loop) {
+  Rotated found;
+  for (size_t i = 0; i < loop.stages.size(); ++i) {
+    if (loop.stages[i] == stage_body) continue;
+    const OpKind kind = loop.body.ops[i].kind;
+    found.writes |= kind == OpKind::copy_d2h;
+    found.reads |= kind == OpKind::copy_h2d;
+    found.anything = true;
+  }
+  return found;
+}
+
+// The last writes of a loop and the first reads of one stand between it and its neighbour. Where
+// that is a loop without peeled ends of its own, one iteration of it is peeled to hide them.
+void peel_beside_copies(std::vector<Staged>& loops) {
+  std::vector<Rotated> rotated;
+  for (const Staged& loop : loops)
+    rotated.push_back(rotated_of(loop));
+  for (size_t s = 0; s < loops.size(); ++s) {
+    if (loops[s].stages.empty() || rotated[s].anything) continue;
+    loops[s].alone_first = s > 0 && rotated[s - 1].writes;
+    loops[s].alone_last = s + 1 < loops.size() && rotated[s + 1].reads;
+  }
+}
+
 }  // namespace
 
 Program pipeline(Program program, const PipelineOptions& options) {
-  std::vector<Segment> segments = std::move(program.segments);
-  program.segments.clear();
-  bool rotated = false;
-  for (Segment& segment : segments) {
+  std::vector<Staged> loops;  // segments that run once have no stages
+  for (Segment& segment : program.segments) {
     std::vector<int> stages;
     if (segment.trips > 1) stages = choose_stages(program, segment, options);
-    const auto [low, high] = std::minmax_element(stages.begin(), stages.end());
-    if (stages.empty() || *low == *high) {
-      program.segments.push_back(std::move(segment));
+    loops.push_back({std::move(segment), std::move(stages)});
+  }
+  peel_beside_copies(loops);
+  program.segments.clear();
+  bool changed = false;
+  for (Staged& loop : loops) {
+    const auto [low, high] = std::minmax_element(loop.stages.begin(), loop.stages.end());
+    const int first = loop.stages.empty() ? 0 : *low;
+    loop.last = loop.stages.empty() ? 0 : *high - first;
+    if (loop.last == 0 && !loop.alone_first && !loop.alone_last) {
+      program.segments.push_back(std::move(loop.body));
       continue;
     }
-    const int first = *low, last = *high - first;
-    Staged staged{std::move(segment), std::move(stages), last};
-    carry_across_stages(program, staged.body, staged.stages, options);
-    for (int& stage : staged.stages)
+    if (loop.last > 0) carry_across_stages(program, loop.body, loop.stages, options);
+    for (int& stage : loop.stages)
       stage -= first;
-    for (Segment& part : unroll_ends(program, staged, options.unroll))
+    const int64_t unroll = loop.last > 0 ? options.unroll : 1;
+    for (Segment& part : unroll_ends(program, loop, unroll))
       program.segments.push_back(std::move(part));
-    rotated = true;
+    changed = true;
   }
   // After a policy nothing reads across segments by layer any more, and loops no longer match.
-  if (rotated) {
+  if (changed) {
     for (Segment& segment : program.segments)
       segment.forward_segment = -1;
   }

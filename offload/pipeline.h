@@ -19,6 +19,8 @@ struct PipelineOptions {
 // Software-pipelines every scanned segment (trips > 1) that has such ops: prefetch, compute, drain.
 // Loop-carried tensors become rings with one slot more than the distance they travel; prologue and
 // epilogue are peeled into segments of trip count 1. A depth beyond a loop's trips is its trips.
+// Where the last writes or first reads of a loop meet one that nothing rotates (a resident tail), an
+// iteration of that is peeled to stand beside them.
 //
 // Copies with rotation_copies: forward copies the carried value to a staging buffer that the D2H
 // reads, backward lands in a staging buffer that is copied into the carried value (mechanisms.md

@@ -39,14 +39,17 @@ struct PolicySummary {
     std::string name;  // activation name
     Fate fate = Fate::remat;
     int64_t tensors = 0;
-    int64_t bytes = 0;  // over all layers, one direction
+    int64_t bytes = 0;           // over all layers, one direction
+    int64_t resident_bytes = 0;  // of the resident tail: offloaded by name, yet kept
   };
   std::vector<Row> rows;             // names the program has
   std::vector<std::string> skipped;  // preset names it does not have
   int64_t recomputed_ops = 0;        // per step
   double recomputed_flops = 0;       // matmul and attention, per step
   int64_t kept_bytes = 0, offloaded_bytes = 0;
-  std::string text() const;  // what is logged; says so when a policy moves 0 bytes
+  int64_t resident_tail = 0;  // layers asked for; what they keep is part of kept_bytes
+  bool all_resident = false;  // the tail is the whole model
+  std::string text() const;   // what is logged; says so when a policy moves 0 bytes
 };
 
 struct PolicyResult {
@@ -60,6 +63,10 @@ struct PolicyResult {
 // survives (closure of what the backward reads, nothing more). Throws InputError: a hand-written
 // name that matches nothing (lists those that exist; names qkv_proj's parts), two names of one
 // tensor with different fates, decoder_layer_input=remat.
-PolicyResult apply_policy(const Program& built, const Policy& policy);
+//
+// Of the last `resident_tail` layers of the model what is offloaded by name stays on the device, in
+// a residual of their own: their backward comes first, so nothing would hide its round trip. Their
+// loop is cut off the stack's (resident_tail.h). As many layers as the model has: `device`.
+PolicyResult apply_policy(Program built, const Policy& policy, int64_t resident_tail = 0);
 
 }  // namespace spillway

@@ -9,6 +9,7 @@
 #include "offload/layer_rewrite.h"
 #include "offload/policy.h"
 #include "offload/policy_fates.h"
+#include "offload/resident_tail.h"
 
 namespace spillway {
 
@@ -32,29 +33,27 @@ Row empty_row(const Program& program, const std::vector<TensorFate>& fates,
   return row;
 }
 
-// A tensor counts once, under the name that decided its fate.
-int64_t count(PolicySummary& summary, const Program& program, const TensorFate& fate, TensorId id,
-              int64_t layers) {
-  const int64_t bytes = program.at(id).slice_bytes() * layers;
+// A tensor counts once, under the name that decided its fate, and a tail's copy of it not again.
+int64_t count(PolicySummary& summary, const TailSplit& split, TensorId id, int64_t layers,
+              bool resident) {
+  const int64_t bytes = split.program.at(id).slice_bytes() * layers;
+  const TensorFate& fate = split.fates[index_of(id)];
   for (Row& row : summary.rows) {
     if (row.name != fate.name) continue;
-    row.tensors += 1;
-    row.bytes += bytes;
+    if (id < split.first_copy) row.tensors += 1;
+    (resident && fate.fate == Fate::offload ? row.resident_bytes : row.bytes) += bytes;
   }
   return bytes;
 }
 
-void add(PolicySummary& summary, const Program& program, const std::vector<TensorFate>& fates,
-         const LayerRewrite& done) {
-  const auto fate = [&](TensorId id) { return fates[static_cast<size_t>(id)]; };
-  for (TensorId id : done.kept) {
-    summary.kept_bytes += count(summary, program, fate(id), id, done.layers);
-  }
-  for (TensorId id : done.moved) {
-    summary.offloaded_bytes += count(summary, program, fate(id), id, done.layers);
-  }
+void add(PolicySummary& summary, const TailSplit& split, const LayerRewrite& done, bool resident) {
+  for (TensorId id : done.kept)
+    summary.kept_bytes += count(summary, split, id, done.layers, resident);
+  for (TensorId id : done.moved)
+    summary.offloaded_bytes += count(summary, split, id, done.layers, resident);
   for (TensorId id : done.recomputed)
-    count(summary, program, fate(id), id, done.layers);
+    count(summary, split, id, done.layers, resident);
+  const Program& program = split.program;
   const Segment& backward = program.segments[static_cast<size_t>(done.backward)];
   for (int op : done.clones) {
     const OpCost cost = info(backward.ops[static_cast<size_t>(op)].kind)
@@ -83,11 +82,36 @@ const char* verb_of(Fate fate) {
   return "?";
 }
 
+int64_t layers_of(const Program& built) {
+  int64_t layers = 0;
+  for (const Segment& segment : built.segments)
+    if (segment.forward_segment >= 0) layers += segment.trips;
+  return layers;
+}
+
+// What the last layers keep of what is offloaded by name; empty without a tail.
+std::string tail_text(const PolicySummary& summary) {
+  if (summary.resident_tail == 0) return "";
+  std::string out;
+  for (const Row& row : summary.rows)
+    if (row.resident_bytes > 0)
+      out += spillway::text(out.empty() ? " keep " : ", ", row.name, ' ', gib(row.resident_bytes));
+  if (summary.all_resident) out = " are the whole model: nothing moves";
+  if (out.empty()) out = " offload nothing that they could keep";
+  return spillway::text("  the last ", summary.resident_tail, " layers", out, "\n");
+}
+
 }  // namespace
 
-PolicyResult apply_policy(const Program& built, const Policy& policy) {
-  const std::vector<TensorFate> fates = fates_of(built, policy);
-  PolicyResult result{built, {}};
+PolicyResult apply_policy(Program built, const Policy& policy, int64_t resident_tail) {
+  std::vector<TensorFate> fates = fates_of(built, policy);
+  PolicyResult result;
+  result.summary.resident_tail = resident_tail;
+  result.summary.all_resident = resident_tail > 0 && resident_tail >= layers_of(built);
+  if (result.summary.all_resident) {
+    for (TensorFate& tensor : fates)
+      if (tensor.fate == Fate::offload) tensor.fate = Fate::device;
+  }
   const std::vector<std::string> present = names_in(built);
   for (const std::string& name : present) {
     result.summary.rows.push_back(empty_row(built, fates, name));
@@ -97,11 +121,15 @@ PolicyResult apply_policy(const Program& built, const Policy& policy) {
       result.summary.skipped.push_back(name);
     }
   }
-  for (size_t i = 0; i < built.segments.size(); ++i) {
-    if (built.segments[i].forward_segment < 0) continue;
-    const LayerRewrite done = rewrite_layers(result.program, static_cast<int>(i), fates);
-    add(result.summary, result.program, fates, done);
+  TailSplit split = split_tail(std::move(built), std::move(fates), resident_tail);
+  for (size_t i = 0; i < split.program.segments.size(); ++i) {
+    if (split.program.segments[i].forward_segment < 0) continue;
+    const bool resident = split.resident[i];
+    const LayerRewrite done =
+        rewrite_layers(split.program, static_cast<int>(i), split.fates, resident);
+    add(result.summary, split, done, resident);
   }
+  result.program = std::move(split.program);
   verify(result.program, Stage::complete);
   return result;
 }
@@ -114,6 +142,7 @@ std::string PolicySummary::text() const {
                           gib(row.bytes), " over all layers",
                           row.tensors == 0 ? " (the backward needs none)\n" : "\n");
   }
+  out += tail_text(*this);
   if (!skipped.empty()) {
     out += "  skipped, not in this program:";
     for (const std::string& name : skipped)

@@ -104,6 +104,7 @@ double measured_layer_seconds(Point point, const ProxyOf& proxy, const Settings&
   point.policy = proxy.policy;
   point.layers = layers_to_probe(load_model(point.model), probe_layers);
   point.pipeline = point.pipeline_collectives = false;
+  point.resident_tail = 0;
   point.link.clear();
   point.hbm_bytes.reset();
   point.host_bytes.reset();
@@ -126,6 +127,8 @@ double measured_layer_seconds(Point point, const ProxyOf& proxy, const Settings&
 
 double proxy_bytes_per_layer(Point point, const ProxyOf& proxy) {
   point.policy = proxy.policy;
+  point.pipeline = false;
+  point.resident_tail = 0;
   return offloaded_bytes_per_layer(prepare(point, {}));
 }
 

@@ -78,12 +78,12 @@ std::vector<Use> uses_of(const Program& program) {
 
 Cause cause_of(const Tensor& tensor, const Use& use) {
   if (tensor.extent == Extent::persistent) return state;
+  if (tensor.role == Role::kept) return residuals;  // a ring of a resident tail too
   const bool carried = tensor.extent == Extent::step;
   if (use.to_host && use.copied_to) return staging_to_host;
   if (use.from_host && use.copied_from) return staging_from_host;
   if (use.to_host || use.from_host || use.copied_from || use.copied_to)
     return carried ? carried_copies : copies_in_body;
-  if (tensor.role == Role::kept) return residuals;
   if (tensor.role != Role::gathered_weight) return activations;
   if (carried) return carried_collectives;
   return use.scattered ? gradients : gathered_weights;

@@ -29,6 +29,7 @@ struct Point {
   std::string policy = "full";
   bool lhs = true, pipeline = false, pipeline_collectives = false, rotation_copies = false;
   int64_t pipeline_depth = 1, unroll = 1;  // of rotated loops
+  int64_t resident_tail = 0;               // layers
   std::string lhs_off_collectives = "post";
   LhsRules lhs_rules;
   LhsLimits lhs_limits;

@@ -85,11 +85,13 @@ json by_role(const std::array<int64_t, role_count>& bytes) {
 
 json policy_summary(const PolicySummary& summary) {
   json rows = json::array();
-  for (const PolicySummary::Row& row : summary.rows)
+  for (const PolicySummary::Row& row : summary.rows) {
     rows.push_back({{"name", row.name},
                     {"fate", name_of(row.fate)},
                     {"tensors", row.tensors},
                     {"bytes", row.bytes}});
+    if (row.resident_bytes > 0) rows.back()["resident_bytes"] = row.resident_bytes;
+  }
   return {{"text", summary.text()},
           {"rows", rows},
           {"skipped", summary.skipped},

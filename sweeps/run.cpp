@@ -212,7 +212,8 @@ Prepared plan_point(const Point& point, const Settings& settings) {
       clock.lap(At::build, build_program(result.config, workload_options(result.point)));
   program = clock.lap(At::shard, shard(std::move(program), point.devices, expert_parallel(point)));
   PolicyResult chosen =
-      clock.lap(At::policy, apply_policy(std::move(program), parse_policy(point.policy)));
+      clock.lap(At::policy,
+                apply_policy(std::move(program), parse_policy(point.policy), point.resident_tail));
   result.summary = std::move(chosen.summary);
   program = clock.lap(At::pipeline, pipeline(std::move(chosen.program), pipeline_options(point)));
   result.executed = executed_flops(program);

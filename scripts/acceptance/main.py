@@ -20,6 +20,7 @@ import measured
 import moe_describe
 import moe_identity
 import moe_plan
+import pipelining
 import plan
 import predictions
 import proxy
@@ -35,7 +36,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [machines, predictions, measured],
+    4: [pipelining, machines, predictions, measured],
 }
 
 

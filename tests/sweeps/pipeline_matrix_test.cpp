@@ -88,6 +88,59 @@ void expect_all_sound(int64_t devices) {
 TEST(PipelineMatrix, OneDevice) { expect_all_sound(1); }
 TEST(PipelineMatrix, EightDevices) { expect_all_sound(8); }
 
+// llama-tiny has four layers; a tail of three leaves a loop of one.
+TEST(PipelineMatrix, ResidentTails) {
+  for (const int64_t devices : {1, 8}) {
+    const Program built = llama(devices);
+    Interpreter meaning(built, Stage::built);
+    meaning.step();
+    for (const char* policy :
+         {"minimal_offloaded", "decoder_layer_input=offload,context=offload"}) {
+      for (const PipelineOptions& rotation : rotations(devices)) {
+        for (const int64_t tail : {1, 2, 3, 4}) {
+          for (const bool lhs : {false, true})
+            expect_sound(built, {policy, devices, lhs, rotation, CollectivesWithoutLhs::post, tail},
+                         meaning.persistent());
+        }
+      }
+    }
+  }
+}
+
+// Two stacks, two dense layers and three of experts: the tail cuts the last, ends between them,
+// cuts the first.
+TEST(PipelineMatrix, ResidentTailsOverTwoStacks) {
+  ModelConfig config = load_model("deepseek-tiny");
+  config.dense_layers = 2;
+  config.moe_layers = 3;
+  config.layers = 5;
+  WorkloadOptions options;
+  options.micro_batch = 1;
+  options.seq = 8;
+  const Program single = build_program(config, options);
+  for (const int64_t devices : {1, 8}) {
+    const Program built = shard(single, devices, {.ranks = devices > 1 ? 2 : 1});
+    Interpreter meaning(built, Stage::built);
+    meaning.step();
+    for (const char* policy : {"deepseek_v3_offload", "decoder_layer_input=offload"}) {
+      for (const int64_t tail : {1, 2, 3, 4, 5}) {
+        for (const bool lhs : {false, true}) {
+          expect_sound(built, {policy, devices, lhs, {}, CollectivesWithoutLhs::post, tail},
+                       meaning.persistent());
+          expect_sound(
+              built,
+              {policy, devices, lhs, {true, devices > 1, true}, CollectivesWithoutLhs::post, tail},
+              meaning.persistent());
+          expect_sound(
+              built,
+              {policy, devices, lhs, {true, false, false, 2, 2}, CollectivesWithoutLhs::post, tail},
+              meaning.persistent());
+        }
+      }
+    }
+  }
+}
+
 TEST(PipelineMatrix, AdjacentCollectives) {
   const Program built = llama(8);
   Interpreter meaning(built, Stage::built);

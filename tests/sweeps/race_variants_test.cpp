@@ -30,6 +30,9 @@ std::vector<ScheduleVariant> race_variants() {
         list.push_back({policy, devices, lhs, {true, devices > 1, false, 2, 1}});
         list.push_back({policy, devices, lhs, {true, devices > 1, true, 1, 2}});
         list.push_back({policy, devices, lhs, {true, false, false, 3, 2}});
+        for (const PipelineOptions& rotation :
+             {PipelineOptions{}, PipelineOptions{true, devices > 1, true}})
+          list.push_back({policy, devices, lhs, rotation, CollectivesWithoutLhs::post, 2});
       }
     }
   }

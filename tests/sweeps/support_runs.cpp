@@ -11,7 +11,8 @@ std::string label(const RunVariant& variant) {
          (variant.pipeline ? ", pipelined" : "") +
          (variant.rotation_copies ? ", rotation copies" : "") +
          (variant.depth > 1 ? ", depth " + std::to_string(variant.depth) : "") +
-         (variant.unroll > 1 ? ", unrolled" : "");
+         (variant.unroll > 1 ? ", unrolled" : "") +
+         (variant.resident_tail > 0 ? ", tail " + std::to_string(variant.resident_tail) : "");
 }
 
 std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies) {
@@ -23,6 +24,8 @@ std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies)
       variants.push_back({policy, lhs, true, true});
       variants.push_back({policy, lhs, true, false, 2});
       variants.push_back({policy, lhs, true, true, 1, 2});
+      variants.push_back({policy, lhs, false, false, 1, 1, 2});
+      variants.push_back({policy, lhs, true, false, 1, 1, 1});
     }
   }
   return variants;
@@ -37,6 +40,7 @@ Point tiny_point(const RunVariant& variant, int64_t micro_batch, int64_t seq) {
   point.rotation_copies = variant.rotation_copies;
   point.pipeline_depth = variant.depth;
   point.unroll = variant.unroll;
+  point.resident_tail = variant.resident_tail;
   point.micro_batch = micro_batch;
   point.seq = seq;
   return point;

@@ -15,13 +15,13 @@ bool timed_tests();
 struct RunVariant {
   std::string policy;
   bool lhs = true, pipeline = false, rotation_copies = false;
-  int64_t depth = 1, unroll = 1;
+  int64_t depth = 1, unroll = 1, resident_tail = 0;
 };
 
 std::string label(const RunVariant& variant);
 
 // Each policy with LHS off and on, not pipelined, pipelined by rings (one deep and two), by copies,
-// unrolled.
+// unrolled; with a resident tail, pipelined and not.
 std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies);
 
 // llama-tiny, four layers, one device, on the CPU executor.

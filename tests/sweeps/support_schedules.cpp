@@ -20,7 +20,8 @@ std::string label(const ScheduleVariant& v) {
          (v.rotation.collectives ? ", pipeline-collectives" : "") +
          (v.rotation.rotation_copies ? ", rotation-copies" : "") +
          (v.rotation.depth > 1 ? ", depth " + std::to_string(v.rotation.depth) : "") +
-         (v.rotation.unroll > 1 ? ", unrolled" : "");
+         (v.rotation.unroll > 1 ? ", unrolled" : "") +
+         (v.resident_tail > 0 ? ", resident tail " + std::to_string(v.resident_tail) : "");
 }
 
 Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
@@ -28,7 +29,8 @@ Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
   options.lhs = variant.lhs;
   options.seconds = rough_seconds;
   options.collectives_without_lhs = variant.collectives;
-  const Program chosen = apply_policy(built, parse_policy(variant.policy)).program;
+  const Program chosen =
+      apply_policy(built, parse_policy(variant.policy), variant.resident_tail).program;
   return schedule_program(pipeline(chosen, variant.rotation), options).schedule;
 }
 

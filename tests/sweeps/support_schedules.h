@@ -15,6 +15,7 @@ struct ScheduleVariant {
   bool lhs = true;
   PipelineOptions rotation;
   CollectivesWithoutLhs collectives = CollectivesWithoutLhs::post;
+  int64_t resident_tail = 0;
 };
 
 std::string label(const ScheduleVariant& variant);
