@@ -2,6 +2,7 @@
 // is stated where it is used, its figures are explained in the machine file.
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "harness/error.h"
@@ -134,6 +135,14 @@ Demand attention_demand(const Context& c) {
   return arithmetic(c, flops / rate);
 }
 
+// A device's part of its host's memory, all devices doing the same; a machine that does not state
+// it has no such limit.
+double host_memory_rate(const Context& c) {
+  if (!c.machine.figures.contains("host_bandwidth")) return std::numeric_limits<double>::infinity();
+  const double devices = static_cast<double>(c.program.devices);
+  return c.figure("host_bandwidth") / std::min(devices, c.figure("host_devices"));
+}
+
 // A ring over n devices moves D (n-1)/n bytes through each; between fabric domains of m devices the
 // same bytes cross m network cards. In an exchange each device sends D/n to every other one, those
 // outside its domain over its own card. The slower of the two decides.
@@ -150,14 +159,19 @@ Demand collective_demand(const Context& c) {
   const double network_bytes = one_domain ? 0 : crossing;
 
   Demand demand;
+  demand.joins_ranks = true;
   demand.seconds =
       std::max(bytes / fabric, network_bytes / network) + c.figure("collective_latency");
   if (demand.seconds == 0) return demand;
   demand[Resource::cores] = c.figure("collective_sm_share");
   demand[Resource::hbm] = c.figure("collective_hbm_bytes") * bytes / demand.seconds / hbm_rate(c);
+  demand[Resource::nvlink] = bytes / demand.seconds / fabric;
+  if (!one_domain) demand[Resource::nic] = network_bytes / demand.seconds / network;
   // A link rate given for a run is for its copies alone.
   if (one_domain || c.options.link_bytes_per_second > 0) return demand;
+  // As much comes in as goes out, through the memory of the host.
   const double on_link = c.figure("nic_on_host_link") * network_bytes / demand.seconds;
+  demand[Resource::host_memory] = std::min(1.0, 2 * on_link / host_memory_rate(c));
   demand[Resource::link_out] = on_link / c.figure("link_d2h_all");
   demand[Resource::link_in] = on_link / c.figure("link_h2d_all");
   return demand;
@@ -174,6 +188,7 @@ Demand host_copy_demand(const Context& c) {
                     (c.program.devices > 1 ? "_all" : ""));
   demand.seconds = c.cost.link_bytes / rate;
   demand[out ? Resource::link_out : Resource::link_in] = 1;
+  demand[Resource::host_memory] = std::min(1.0, rate / host_memory_rate(c));
   demand[Resource::hbm] = c.figure("copy_hbm_bytes") * rate / hbm_rate(c);
   return demand;
 }

@@ -9,8 +9,17 @@
 namespace spillway {
 
 // What ops on different lanes compete for.
-enum class Resource : uint8_t { cores, link_out, link_in, hbm };
-inline constexpr int resource_count = 4;
+enum class Resource : uint8_t {
+  cores,
+  hbm,
+  link_out,     // to the host
+  link_in,      // from it
+  host_memory,  // a device's part of it, read + written, all devices doing the same
+  nvlink,       // one way, as collectives use both
+  nic,
+};
+inline constexpr size_t resource_count = 7;
+const char* name_of(Resource resource);
 
 // Seconds an op takes alone, and the part of each resource it occupies meanwhile, on average over
 // its time (1 = all the usable capacity). An average even where an op first streams and then
@@ -19,6 +28,7 @@ inline constexpr int resource_count = 4;
 struct Demand {
   double seconds = 0;
   std::array<double, resource_count> share{};
+  bool joins_ranks = false;  // begins when all ranks of the group have arrived
 
   double& operator[](Resource resource) { return share[static_cast<size_t>(resource)]; }
   double operator[](Resource resource) const { return share[static_cast<size_t>(resource)]; }
@@ -27,10 +37,12 @@ struct Demand {
 Demand demand_of(const Program& program, const Op& op, const Machine& machine,
                  const SimOptions& options);
 
-// Speeds (1 = as fast as alone) of what runs at one moment; null where a lane is idle. Resource by
-// resource, in the order of Resource, capacity is shared max-min fairly: who asks for less than an
-// equal part gets it, the rest share what is left. An op held back by one resource asks the later
-// ones for as much less.
+// Speeds (1 = as fast as alone) of what runs at one moment; null where a lane is idle. Max-min fair
+// over all resources at once: no resource is used beyond its capacity, and whoever runs slower than
+// alone has a bottleneck, a resource that is used up and of which nobody has more ("bottleneck max
+// fairness": T. Bonald, J. Roberts, Multi-Resource Fairness: Objectives, Algorithms and Performance,
+// SIGMETRICS 2015, https://arxiv.org/abs/1410.0782). Who asks for less than an equal part of a
+// resource gets it, the rest share what is left.
 std::array<double, lane_count> fair_speeds(const std::array<const Demand*, lane_count>& running);
 
 }  // namespace spillway

@@ -14,6 +14,7 @@ import identity
 import idle
 import kill
 import large
+import laws
 import link
 import machines
 import measured
@@ -36,7 +37,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [pipelining, machines, predictions, measured],
+    4: [laws, pipelining, machines, predictions, measured],
 }
 
 
