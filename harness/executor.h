@@ -86,15 +86,30 @@ class CpuExecutor : public Executor {
   std::unique_ptr<State> state_;
 };
 
+// Ranks that run the same schedule and differ in the time of their compute ops. Collectives begin
+// when the last rank has arrived; from then on each rank runs its part by itself. Copies, the
+// collectives' own rates and the ranks' order are the same everywhere; ranks beyond `count` are
+// taken to be no slower than the slowest of these.
+struct SimRanks {
+  int64_t count = 1;
+  double rank_sigma = 0;  // log-normal factor of all ops of a rank, mean 1
+  double op_sigma = 0;    // of each op by itself, mean 1
+  double straggler = 1;   // the last rank takes so many times as long
+  uint64_t seed = 0;
+
+  bool differ() const { return rank_sigma > 0 || op_sigma > 0 || straggler != 1; }
+};
+
 struct SimOptions {
   double matmul_efficiency = 0;      // of peak; 0: the machine's own figure
   bool free_transfers = false;       // host copies take no time (for --link match)
   double link_bytes_per_second = 0;  // both directions; 0: the machine's figures
   bool every_iteration = false;      // of a loop, not only until its state repeats
+  SimRanks ranks = {};               // where they differ, every iteration is run
 };
 
 // Computes nothing: advances a virtual clock by the machine's figures. Contention between lanes is
-// modelled (feasibility.md 2).
+// modelled (docs/model.md).
 std::unique_ptr<Executor> make_sim_executor(const Schedule& schedule, const Machine& machine,
                                             const SimOptions& options);
 

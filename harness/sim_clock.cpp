@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "harness/error.h"
+#include "harness/sim_ranks.h"
 
 namespace spillway {
 
-SimClock::SimClock(const SimProgram& program, SimWatch watch)
-    : program_(program), watch_(std::move(watch)) {
-  spans.reserve(2 * program.spans);
+SimClock::SimClock(const SimProgram& program, SimWatch watch, SimRank rank)
+    : program_(program), watch_(std::move(watch)), rank_(rank) {
+  if (rank.records) spans.reserve(2 * program.spans);
   for (size_t lane = 0; lane < lane_count; ++lane)
     settle(lane);
 }
@@ -53,8 +54,33 @@ bool SimClock::pass_waits(size_t lane) {
     if (at.blocked < state.now) record_wait(lane, wait);
     at.blocked = sim_never;
   }
+  if (rank_.gates && !pass_gate(lane, step)) return false;
   at.wait = 0;
   return true;
+}
+
+bool SimClock::pass_gate(size_t lane, const SimStep& step) {
+  if (!step.runs || !program_.demands[step.work].joins_ranks) return true;
+  SimLaneState& at = state.lanes[lane];
+  SimGates::Gate& gate = rank_.gates->lanes[lane];
+  if (gate.open <= at.finished && at.gate == sim_never) {
+    at.gate = state.now;
+    if (++gate.arrived == rank_.gates->ranks) gate = {at.finished + 1, 0};
+  }
+  if (gate.open <= at.finished) return false;
+  const SimLaneState& compute = state.lanes[index_of(Lane::compute)];
+  if (compute.blocked != sim_never && at.gate != sim_never) {
+    const SimStep& stands = step_at(index_of(Lane::compute));
+    if (program_.waits[stands.first_wait + compute.wait].on == lane)
+      rank_waiting += state.now - std::max(at.gate, compute.blocked);
+  }
+  at.gate = sim_never;
+  return true;
+}
+
+double SimClock::compute_factor() {
+  if (rank_.op_sigma == 0) return rank_.factor;
+  return rank_.factor * log_normal(rank_.op_sigma, rank_.seed, drawn_++);
 }
 
 void SimClock::begin(size_t lane) {
@@ -63,13 +89,14 @@ void SimClock::begin(size_t lane) {
   SimLaneState& at = state.lanes[lane];
   at.began = state.now;
   at.left = program_.demands[step.work].seconds;
+  if (static_cast<Lane>(lane) == Lane::compute) at.left *= compute_factor();
   at.running = at.left > 0;
   if (!at.running) end(lane);  // a free transfer
 }
 
 void SimClock::end(size_t lane) {
   state.lanes[lane].running = false;
-  add_span(lane, SpanKind::op, state.lanes[lane].began);
+  if (rank_.records) add_span(lane, SpanKind::op, state.lanes[lane].began);
   state.moved[lane] += program_.moved[step_at(lane).work];
   finish(lane);
 }
@@ -80,24 +107,32 @@ void SimClock::finish(size_t lane) {
   settle(lane);
 }
 
-bool SimClock::pass_time() {
-  std::array<const Demand*, lane_count> running{};
+double SimClock::until_next_end() {
   for (size_t lane = 0; lane < lane_count; ++lane)
-    if (state.lanes[lane].running) running[lane] = &program_.demands[step_at(lane).work];
-  const auto speeds = fair_speeds(running);
-  double elapsed = sim_never;
+    running_[lane] = state.lanes[lane].running ? &program_.demands[step_at(lane).work] : nullptr;
+  speeds_ = fair_speeds(running_);
+  double seconds = sim_never;
   for (size_t lane = 0; lane < lane_count; ++lane)
-    if (running[lane]) elapsed = std::min(elapsed, state.lanes[lane].left / speeds[lane]);
-  if (elapsed == sim_never) return false;
-  if (watch_) watch_(elapsed, running, speeds);
-  state.now += elapsed;
+    if (running_[lane]) seconds = std::min(seconds, state.lanes[lane].left / speeds_[lane]);
+  return seconds;
+}
+
+void SimClock::pass(double seconds) {
+  if (watch_) watch_(seconds, running_, speeds_);
+  state.now += seconds;
   for (size_t lane = 0; lane < lane_count; ++lane) {
-    if (!running[lane]) continue;
+    if (!running_[lane]) continue;
     // Ends that differ by rounding alone are one event.
-    const bool ends = state.lanes[lane].left / speeds[lane] <= elapsed * (1 + 1e-12);
-    state.lanes[lane].left -= elapsed * speeds[lane];
+    const bool ends = state.lanes[lane].left / speeds_[lane] <= seconds * (1 + 1e-12);
+    state.lanes[lane].left -= seconds * speeds_[lane];
     if (ends) end(lane);
   }
+}
+
+bool SimClock::pass_time() {
+  const double seconds = until_next_end();
+  if (seconds == sim_never) return false;
+  pass(seconds);
   return true;
 }
 
@@ -115,7 +150,7 @@ Span& SimClock::add_span(size_t lane, SpanKind kind, double begin) {
 
 // Idling of the other lanes is not waiting: only compute has something to lose.
 void SimClock::record_wait(size_t lane, const SimWait& wait) {
-  if (static_cast<Lane>(lane) != Lane::compute) return;
+  if (static_cast<Lane>(lane) != Lane::compute || !rank_.records) return;
   Span& span = add_span(lane, SpanKind::wait, state.lanes[lane].blocked);
   span.on = static_cast<Lane>(wait.on);
   span.op = wait.op;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "harness/sim_ranks.h"
 #include "harness/sim_steady.h"
 
 namespace spillway {
@@ -13,6 +14,7 @@ class SimExecutor : public Executor {
       : program_(flatten(schedule, machine, options)), options_(options) {}
 
   Trace step() override {
+    if (options_.ranks.differ()) return simulate_ranks(program_, options_.ranks);
     SimClock clock(program_);
     SimSteady steady(program_);
     do {

@@ -35,6 +35,9 @@ struct Trace {
   std::vector<Span> spans;
   int64_t bytes_moved[lane_count] = {};  // counted by the copy lanes themselves
   double loss = 0;                       // NaN where nothing was computed
+  // Simulated ranks: how long compute stood for a collective that stood for a slower rank, mean over
+  // the ranks. The spans are those of rank 0.
+  double rank_waiting_seconds = 0;
 };
 
 }  // namespace spillway

@@ -66,7 +66,7 @@ std::map<std::string, Fate> decisions(const PolicySummary& summary) {
 bool shapes_plan(const Field& field) {
   constexpr std::array of_a_run = std::to_array<std::string_view>(
       {"executor", "micro-batch", "policy", "steps", "warmup", "link", "slow-copy", "poison",
-       "seed", "routing", "every-iteration"});
+       "seed", "routing", "every-iteration", "ranks", "rank-jitter", "op-jitter", "straggler"});
   return std::find(of_a_run.begin(), of_a_run.end(), field.name) == of_a_run.end();
 }
 

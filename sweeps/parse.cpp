@@ -63,6 +63,30 @@ double parse_positive_real(const std::string& option, const std::string& text) {
   return value;
 }
 
+double parse_at_least_one(const std::string& option, const std::string& text) {
+  constexpr const char* expected = "a number of at least 1";
+  double factor = 0;
+  try {
+    factor = parse_positive_real(option, text);
+  } catch (const InputError&) {
+    bad_value(option, text, expected);
+  }
+  if (factor < 1) bad_value(option, text, expected);
+  return factor;
+}
+
+double parse_part(const std::string& option, const std::string& text) {
+  constexpr const char* expected = "a number from 0 to 1";
+  double sigma = 0;
+  try {
+    if (text != "0") sigma = parse_positive_real(option, text);
+  } catch (const InputError&) {
+    bad_value(option, text, expected);
+  }
+  if (sigma > 1) bad_value(option, text, expected);
+  return sigma;
+}
+
 bool parse_on_off(const std::string& option, const std::string& text) {
   if (text == "on") return true;
   if (text == "off") return false;

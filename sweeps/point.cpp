@@ -14,6 +14,8 @@ namespace spillway {
 
 namespace {
 
+constexpr int64_t most_ranks = 1024;  // beyond, a step takes minutes
+
 std::string on_off(bool on) { return on ? "on" : "off"; }
 
 std::string optional_text(const std::optional<int64_t>& value) {
@@ -134,18 +136,6 @@ int64_t parse_unroll(const std::string& text) {
   return text == "2" ? 2 : 1;
 }
 
-double parse_slow_copy(const std::string& text) {
-  constexpr const char* expected = "a number of at least 1";
-  double factor = 0;
-  try {
-    factor = parse_positive_real("--slow-copy", text);
-  } catch (const InputError&) {
-    bad_value("--slow-copy", text, expected);
-  }
-  if (factor < 1) bad_value("--slow-copy", text, expected);
-  return factor;
-}
-
 std::string parse_policy_text(const std::string& text) {
   parse_policy(text);
   return text;
@@ -259,7 +249,7 @@ const std::vector<Field>& fields() {
        [](const P& p) { return p.link; }, [](P& p, S s) { p.link = parse_link(s); }},
       {"slow-copy", "FACTOR", "every copy takes so many times as long (for tests)",
        [](const P& p) { return real_text(p.slow_copy); },
-       [](P& p, S s) { p.slow_copy = parse_slow_copy(s); }},
+       [](P& p, S s) { p.slow_copy = parse_at_least_one("--slow-copy", s); }},
       {"poison", "on|off", "fill freed and unwritten bytes with NaN, watch redzones (for tests)",
        [](const P& p) { return on_off(p.poison); },
        [](P& p, S s) { p.poison = parse_on_off("--poison", s); }, true},
@@ -270,6 +260,20 @@ const std::vector<Field>& fields() {
        "simulate each iteration of a loop, not only until its state repeats [off]",
        [](const P& p) { return std::string(p.every_iteration ? "on" : ""); },
        [](P& p, S s) { p.every_iteration = parse_on_off("--every-iteration", s); }},
+      {"ranks", "N",
+       "simulate so many of the devices, which wait for each other at collectives [1]",
+       [](const P& p) { return p.ranks.count == 1 ? "" : std::to_string(p.ranks.count); },
+       [](P& p, S s) { p.ranks.count = parse_count("--ranks", s, most_ranks); }},
+      {"rank-jitter", "SIGMA",
+       "log-normal spread of compute between ranks, by --seed; links and fabric have none [0]",
+       [](const P& p) { return unless_default(p.ranks.rank_sigma, 0); },
+       [](P& p, S s) { p.ranks.rank_sigma = parse_part("--rank-jitter", s); }},
+      {"op-jitter", "SIGMA", "the same between the compute ops of each rank [0]",
+       [](const P& p) { return unless_default(p.ranks.op_sigma, 0); },
+       [](P& p, S s) { p.ranks.op_sigma = parse_part("--op-jitter", s); }},
+      {"straggler", "FACTOR", "the last rank's compute takes so many times as long [1]",
+       [](const P& p) { return unless_default(p.ranks.straggler, 1); },
+       [](P& p, S s) { p.ranks.straggler = parse_at_least_one("--straggler", s); }},
   };
   return table;
 }
@@ -290,6 +294,18 @@ void refuse_of_a_simulation(const Point& point) {
   if (point.poison) refuse("--poison", "on", "holds no bytes to poison; expected off");
 }
 
+void refuse_of_an_execution(const Point& point) {
+  const auto refuse = [](const char* option, const std::string& expected) {
+    throw InputError(
+        text(option, ": only a simulation has it; expected ", expected, ", or --executor sim"));
+  };
+  if (point.every_iteration) refuse("--every-iteration", "off");
+  if (point.ranks.count != 1) refuse("--ranks", "1");
+  if (point.ranks.rank_sigma != 0) refuse("--rank-jitter", "0");
+  if (point.ranks.op_sigma != 0) refuse("--op-jitter", "0");
+  if (point.ranks.straggler != 1) refuse("--straggler", "1");
+}
+
 }  // namespace
 
 void verify_point(const Point& point) {
@@ -298,10 +314,10 @@ void verify_point(const Point& point) {
     throw InputError(text("--warmup: found ", point.warmup, " of --steps ", point.steps,
                           ", expected fewer warm-up steps than steps"));
   if (point.executor == ExecutorKind::sim) refuse_of_a_simulation(point);
-  if (point.executor != ExecutorKind::sim && point.every_iteration)
-    throw InputError(
-        "--every-iteration: found on, but an execution leaves none out; expected off, or "
-        "--executor sim");
+  if (point.executor != ExecutorKind::sim) refuse_of_an_execution(point);
+  if (point.ranks.count > point.devices)
+    throw InputError(text("--ranks: found ", point.ranks.count, " of --devices ", point.devices,
+                          ", expected no more ranks than devices"));
   const bool narrow = point.precision == Precision::fp8 || point.precision == Precision::nvfp4;
   if (!narrow && point.projection_precision != Point{}.projection_precision)
     throw InputError(text("--projection-precision: found ", name_of(point.projection_precision),

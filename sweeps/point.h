@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/executor.h"
 #include "harness/program.h"
 #include "offload/lhs_options.h"
 #include "workloads/workload.h"
@@ -45,6 +46,7 @@ struct Point {
   bool poison = false;
   uint64_t seed = 0;
   bool every_iteration = false;  // simulated one by one
+  SimRanks ranks;                // of a simulation; their seed is `seed`
 };
 
 // One option: its name (without dashes; JSON key with underscores), how to print and parse it.

@@ -251,6 +251,7 @@ void add_times(json& result, const Prepared& prepared, const std::vector<Trace>&
   const Trace& trace = typical(traces);
   result["op_seconds"] = op_seconds_of(schedule, trace);
   result["timeline"] = timeline(schedule, trace);
+  if (prepared.point.ranks.differ()) result["rank_waiting_seconds"] = trace.rank_waiting_seconds;
   summarize(result);
 }
 

@@ -202,7 +202,9 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   result.sim = {.matmul_efficiency = settings.fitted ? settings.fitted->value : 0,
                 .free_transfers = settings.free_transfers,
                 .link_bytes_per_second = result.link_bytes_per_second,
-                .every_iteration = point.every_iteration};
+                .every_iteration = point.every_iteration,
+                .ranks = point.ranks};
+  result.sim.ranks.seed = point.seed;
   result.account = account(result.config, *result.point.micro_batch, *result.point.seq);
   result.capacity = capacity_of(point, result.machine, settings);
   clock.lap(PointStage::config);

@@ -56,6 +56,10 @@ const std::map<std::string, json>& other_values() {
       {"poison", true},
       {"seed", 7},
       {"every_iteration", "on"},
+      {"ranks", 8},
+      {"rank_jitter", 0.01},
+      {"op_jitter", 0.02},
+      {"straggler", 1.5},
   };
   return values;
 }
@@ -214,6 +218,10 @@ const std::vector<BadValue>& bad_values() {
       {"slow_copy", 0.5, "a number of at least 1"},
       {"slow_copy", "inf", "a number of at least 1"},
       {"poison", "nan", "on or off"},
+      {"ranks", 1025, "at most 1024"},
+      {"rank_jitter", 1.5, "from 0 to 1"},
+      {"op_jitter", -0.1, "from 0 to 1"},
+      {"straggler", 0.9, "at least 1"},
       {"seed", -1, "at least 0"},
       {"seed", "0x10", "at least 0"},
   };
