@@ -19,7 +19,6 @@ enum class Resource : uint8_t {
   nic,
 };
 inline constexpr size_t resource_count = 7;
-const char* name_of(Resource resource);
 
 // Seconds an op takes alone, and the part of each resource it occupies meanwhile, on average over
 // its time (1 = all the usable capacity). An average even where an op first streams and then

@@ -54,12 +54,6 @@ double level_of(const Running& running, const std::array<double, resource_count>
 
 }  // namespace
 
-const char* name_of(Resource resource) {
-  constexpr std::array names = {"cores",       "hbm",    "link out", "link in",
-                                "host memory", "nvlink", "nic"};
-  return names[static_cast<size_t>(resource)];
-}
-
 // Levels are set in turn, each to what the others leave it, until none moves. One that has to give
 // way to a later one only frees its own capacity: the last round lowers levels alone.
 Speeds fair_speeds(const Running& running) {
