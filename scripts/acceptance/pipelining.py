@@ -54,7 +54,7 @@ def show_full_size(lines, sweep_name, label):
         given = {key: value for key, value in base.items()
                  if "--" + key.replace("_", "-") not in variant}
         result = run_json(*options_of(given), *variant)
-        step = result["step_seconds"]
+        step = (result["step_seconds"] or {}).get("median")
         exposed = sum(t["exposed_seconds"] for t in result["transfers"] or [])
         lines.info(f"{base['model']}, {label} {' '.join(variant)}",
                    f"{result['status']}, step {'-' if step is None else f'{step:.3f}'} s, copies exposed "
