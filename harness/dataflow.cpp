@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "harness/error.h"
+#include "harness/operands.h"
 #include "harness/verify.h"
 
 namespace spillway {
@@ -15,9 +16,9 @@ class Dataflow {
         stage_(stage),
         home_(program.tensors.size(), -1),
         written_(program.tensors.size()) {
-    for (size_t id = 0; id < written_.size(); ++id) {
-      written_[id].resize(static_cast<size_t>(program.tensors[id].slices));
-    }
+    for (size_t id = 0; id < written_.size(); ++id)
+      if (is_carried(program.tensors[id]))
+        written_[id].resize(static_cast<size_t>(program.tensors[id].slices));
   }
 
   void run() {
@@ -25,14 +26,22 @@ class Dataflow {
       const Segment& segment = program_.segments[s];
       for (const Op& op : segment.ops)
         visit_locals(static_cast<int>(s), op);
+      const std::vector<Access> accesses = carried_accesses(segment);
       for (int64_t i = 0; i < segment.trips; ++i) {
-        for (const Op& op : segment.ops)
-          visit_carried(segment, op, i);
+        for (const Access& access : accesses)
+          visit_carried(segment, access, i);
       }
     }
   }
 
  private:
+  // An operand of which slices matter: a body has few of them, and runs once a layer.
+  struct Access {
+    const Op* op;
+    const Operand* operand;
+    bool writes;
+  };
+
   void visit_locals(int s, const Op& op) {
     for (const Operand& operand : op.inputs) {
       if (is_local(operand)) read_local(s, op, operand);
@@ -61,37 +70,40 @@ class Dataflow {
     home = s;
   }
 
-  // Step tensors and host slots: every slice that is read was written earlier in the step.
-  void visit_carried(const Segment& segment, const Op& op, int64_t iteration) {
-    for (const Operand& operand : op.inputs) {
-      if (!is_carried(operand)) continue;
-      for (int64_t k = first_slice(operand, iteration); k < end_slice(operand, iteration); ++k) {
-        check(written_[static_cast<size_t>(operand.tensor)][static_cast<size_t>(k)], "segment \"",
-              segment.name, "\", iteration ", iteration, ", op \"", op.name, "\": slice ", k,
-              " of \"", program_.at(operand.tensor).name, "\" is read before it is written");
-      }
+  // In the order of the ops, of each what it reads before what it writes.
+  std::vector<Access> carried_accesses(const Segment& segment) const {
+    std::vector<Access> accesses;
+    for (const Op& op : segment.ops) {
+      for (const Operand& operand : op.inputs)
+        if (is_carried(program_.at(operand.tensor))) accesses.push_back({&op, &operand, false});
+      for (const Operand& operand : op.outputs)
+        if (is_carried(program_.at(operand.tensor))) accesses.push_back({&op, &operand, true});
     }
-    for (const Operand& operand : op.outputs) {
-      if (!is_carried(operand)) continue;
-      for (int64_t k = first_slice(operand, iteration); k < end_slice(operand, iteration); ++k) {
-        written_[static_cast<size_t>(operand.tensor)][static_cast<size_t>(k)] = true;
-      }
-    }
+    return accesses;
   }
 
-  int64_t first_slice(const Operand& operand, int64_t iteration) const {
-    return range_of(program_, operand, iteration).begin / program_.at(operand.tensor).slice_bytes();
-  }
-  int64_t end_slice(const Operand& operand, int64_t iteration) const {
-    const ByteRange range = range_of(program_, operand, iteration);
-    return (range.begin + range.size) / program_.at(operand.tensor).slice_bytes();
+  // Step tensors and host slots: every slice that is read was written earlier in the step.
+  void visit_carried(const Segment& segment, const Access& access, int64_t iteration) {
+    const Tensor& tensor = program_.at(access.operand->tensor);
+    std::vector<bool>& written = written_[static_cast<size_t>(access.operand->tensor)];
+    const Index& index = access.operand->index;
+    const int64_t begin = index.whole ? 0 : slice_of(tensor, index, iteration);
+    const int64_t end = index.whole ? tensor.slices : begin + 1;
+    for (int64_t k = begin; k < end; ++k) {
+      if (access.writes) {
+        written[static_cast<size_t>(k)] = true;
+        continue;
+      }
+      check(written[static_cast<size_t>(k)], "segment \"", segment.name, "\", iteration ",
+            iteration, ", op \"", access.op->name, "\": slice ", k, " of \"", tensor.name,
+            "\" is read before it is written");
+    }
   }
 
   bool is_local(const Operand& operand) const {
     return program_.at(operand.tensor).extent == Extent::local;
   }
-  bool is_carried(const Operand& operand) const {
-    const Tensor& tensor = program_.at(operand.tensor);
+  static bool is_carried(const Tensor& tensor) {
     return tensor.extent == Extent::step || tensor.space == Space::host;
   }
 
@@ -103,7 +115,7 @@ class Dataflow {
   const Program& program_;
   Stage stage_;
   std::vector<int> home_;                   // segment that writes a local tensor, -1 before that
-  std::vector<std::vector<bool>> written_;  // per tensor and slice
+  std::vector<std::vector<bool>> written_;  // per carried tensor and slice
 };
 
 }  // namespace

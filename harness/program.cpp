@@ -5,8 +5,6 @@
 
 namespace spillway {
 
-int64_t bytes_of(DType dtype) { return dtype == DType::bf16 ? 2 : 4; }
-
 const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -38,13 +36,6 @@ const char* name_of(Precision precision) {
       return "nvfp4";
   }
   return "?";
-}
-
-int64_t elements_of(const Shape& shape) {
-  int64_t elements = 1;
-  for (const int64_t extent : shape)
-    elements *= extent;
-  return elements;
 }
 
 ByteRange range_of(const Program& program, const Operand& operand, int64_t iteration) {

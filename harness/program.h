@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "harness/shape.h"
+
 namespace spillway {
 
 enum class DType : uint8_t { f32, bf16, i32 };
-int64_t bytes_of(DType dtype);
+constexpr int64_t bytes_of(DType dtype) { return dtype == DType::bf16 ? 2 : 4; }
 const char* name_of(DType dtype);
 
 enum class Space : uint8_t { device, host };
@@ -40,8 +42,12 @@ enum class Extent : uint8_t {
 // How a persistent tensor is filled before step 0.
 enum class Init : uint8_t { none, zero, one, normal, tokens, targets };
 
-using Shape = std::vector<int64_t>;
-int64_t elements_of(const Shape& shape);
+inline int64_t elements_of(const Shape& shape) {
+  int64_t elements = 1;
+  for (const int64_t extent : shape)
+    elements *= extent;
+  return elements;
+}
 
 using TensorId = int32_t;
 inline constexpr TensorId no_tensor = -1;

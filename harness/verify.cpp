@@ -2,7 +2,9 @@
 // flow where is in dataflow.cpp.
 #include "harness/verify.h"
 
-#include <set>
+#include <bit>
+#include <string_view>
+#include <vector>
 
 #include "harness/error.h"
 #include "harness/operands.h"
@@ -10,6 +12,26 @@
 
 namespace spillway {
 namespace {
+
+// Names seen so far, in a table of slots that is at most half full. They must outlive it.
+class Names {
+ public:
+  explicit Names(size_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
+
+  bool is_new(std::string_view name) {
+    size_t at = std::hash<std::string_view>{}(name);
+    for (;; ++at) {
+      std::string_view& slot = slots_[at & (slots_.size() - 1)];
+      if (slot == name) return false;
+      if (!slot.empty()) continue;
+      slot = name;
+      return true;
+    }
+  }
+
+ private:
+  std::vector<std::string_view> slots_;  // empty: free; a name is not empty
+};
 
 struct TensorRule {
   const char* sentence;
@@ -119,13 +141,13 @@ constexpr OpRule op_rules[] = {
 };
 
 void verify_tensors(const Program& program) {
-  std::set<std::string> names;
+  Names names(program.tensors.size());
   for (const Tensor& tensor : program.tensors) {
     for (const TensorRule& rule : tensor_rules) {
       check(rule.holds(program, tensor), "tensor \"", tensor.name, "\": expected that it ",
             rule.sentence);
     }
-    check(names.insert(tensor.name).second, "tensor \"", tensor.name, "\" exists twice");
+    check(names.is_new(tensor.name), "tensor \"", tensor.name, "\" exists twice");
   }
   if (program.loss == no_tensor) return;
   const Tensor& loss = program.at(program.loss);
@@ -171,10 +193,10 @@ void verify_segment(const Program& program, size_t s) {
     check(other.trips == segment.trips, "segment \"", segment.name, "\" has ", segment.trips,
           " trips, its forward segment \"", other.name, "\" ", other.trips);
   }
-  std::set<std::string> names;
+  Names names(segment.ops.size());
   for (const Op& op : segment.ops) {
     verify_op(program, segment, op);
-    check(names.insert(op.name).second, "segment \"", segment.name, "\": op \"", op.name,
+    check(names.is_new(op.name), "segment \"", segment.name, "\": op \"", op.name,
           "\" exists twice");
   }
 }
@@ -183,10 +205,10 @@ void verify_segment(const Program& program, size_t s) {
 
 void verify(const Program& program, Stage stage) {
   verify_tensors(program);
-  std::set<std::string> names;
+  Names names(program.segments.size());
   for (size_t s = 0; s < program.segments.size(); ++s) {
     verify_segment(program, s);
-    check(names.insert(program.segments[s].name).second, "segment \"", program.segments[s].name,
+    check(names.is_new(program.segments[s].name), "segment \"", program.segments[s].name,
           "\" exists twice");
   }
   verify_dataflow(program, stage);

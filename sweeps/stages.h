@@ -3,9 +3,10 @@
 #pragma once
 
 #include <array>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+
+#include <time.h>
 
 namespace spillway {
 
@@ -24,7 +25,7 @@ enum class PointStage : uint8_t {
 inline constexpr int point_stage_count = 10;
 const char* name_of(PointStage stage);
 
-// Summed over points.
+// Processor time of the calling thread, summed over points: what else a machine does is not in it.
 struct StageSeconds {
   std::array<double, point_stage_count> seconds{};
 
@@ -35,15 +36,15 @@ class StageClock {
  public:
   // Null: no clock is read.
   explicit StageClock(StageSeconds* into) : into_(into) {
-    if (into_) last_ = Clock::now();
+    if (into_) last_ = now();
   }
 
   // Adds the time since the last lap to `stage`.
   void lap(PointStage stage) {
     if (!into_) return;
-    const Clock::time_point now = Clock::now();
-    (*into_)[stage] += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
+    const double time = now();
+    (*into_)[stage] += time - last_;
+    last_ = time;
   }
   // The same, once `value` was made; passes it on.
   template <class Value>
@@ -53,9 +54,14 @@ class StageClock {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  static double now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+
   StageSeconds* into_;
-  Clock::time_point last_;
+  double last_ = 0;
 };
 
 }  // namespace spillway

@@ -53,10 +53,10 @@ OpCost cost_reduce(const Program& program, const Op& op) {
 std::string check_exchange(const Program& program, const Op& op) {
   const bool of_offsets =
       op.inputs.size() == 1 && program.at(op.inputs[0].tensor).dtype == DType::i32;
-  const char* signature = "x[R,D]:x from[F]:i32 to[G]:i32 -> y[S,D]:x";
-  if (op.inputs.size() == 1) signature = "x[R,D]:x -> y[S,D]:x";
-  if (of_offsets) signature = "from[F]:i32 -> to[G]:i32";
-  const Signature s = match(program, op, signature);
+  const Signature s = of_offsets ? match(program, op, "from[F]:i32 -> to[G]:i32")
+                      : op.inputs.size() == 1
+                          ? match(program, op, "x[R,D]:x -> y[S,D]:x")
+                          : match(program, op, "x[R,D]:x from[F]:i32 to[G]:i32 -> y[S,D]:x");
   if (!s.error.empty()) return s.error;
   const std::string positive = require_positive({{"devices", op.attributes.devices}});
   return positive.empty() ? require_distinct(op) : positive;

@@ -20,15 +20,22 @@
 namespace spillway {
 namespace {
 
+// By the operand that is transposed, then by whether all groups are of one size.
+constexpr SignaturePattern none_transposed[] = {
+    "a[R,N]:x b[E,N,K]:x offsets[F]:i32 -> c[R,K]:float", "a[R,N]:x b[E,N,K]:x -> c[R,K]:float"};
+constexpr SignaturePattern a_transposed[] = {"a[R,N]:x b[R,K]:x offsets[F]:i32 -> c[E,N,K]:float",
+                                             "a[R,N]:x b[R,K]:x -> c[E,N,K]:float"};
+constexpr SignaturePattern b_transposed[] = {"a[R,K]:x b[E,N,K]:x offsets[F]:i32 -> c[R,N]:float",
+                                             "a[R,K]:x b[E,N,K]:x -> c[R,N]:float"};
+
 std::string check_grouped(const Program& program, const Op& op) {
   const Attributes& a = op.attributes;
   if (a.transpose_a && a.transpose_b) return "has both operands transposed, expected at most one";
   const bool even = op.inputs.size() == 2;
-  std::string in = "a[R,N]:x b[E,N,K]:x", out = "c[R,K]:float";
-  if (a.transpose_a) in = "a[R,N]:x b[R,K]:x", out = "c[E,N,K]:float";
-  if (a.transpose_b) in = "a[R,K]:x b[E,N,K]:x", out = "c[R,N]:float";
-  const Signature s =
-      match(program, op, (in + (even ? "" : " offsets[F]:i32") + " -> " + out).c_str());
+  const auto& patterns = a.transpose_a   ? a_transposed
+                         : a.transpose_b ? b_transposed
+                                         : none_transposed;
+  const Signature s = match(program, op, patterns[even]);
   if (!s.error.empty()) return s.error;
   if (even && s["R"] % s["E"] != 0)
     return text("has ", s["R"], " rows, expected a multiple of the ", s["E"], " groups");

@@ -133,7 +133,7 @@ Sizes sizes_of(const Shape& a, const Shape& b, const Attributes& attributes) {
 }
 
 std::string check_matmul(const Program& program, const Op& op) {
-  constexpr const char* signatures[2][2] = {
+  static constexpr SignaturePattern signatures[2][2] = {
       {"a[M,K]:x b[K,N]:x -> c[M,N]:float", "a[M,K]:x b[N,K]:x -> c[M,N]:float"},
       {"a[K,M]:x b[K,N]:x -> c[M,N]:float", "a[K,M]:x b[N,K]:x -> c[M,N]:float"}};
   const Signature s =

@@ -4,33 +4,13 @@
 #include <array>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 
 #include "harness/error.h"
 
 namespace spillway {
 namespace {
-
-struct Expected {
-  std::string name, dtype;
-  std::vector<std::string> dimensions;
-  bool optional = false;
-};
-
-Expected parse_operand(std::string word) {
-  Expected expected;
-  if (word.front() == '(') {
-    expected.optional = true;
-    word = word.substr(1, word.size() - 2);
-  }
-  const size_t open = word.find('['), close = word.find(']');
-  expected.name = word.substr(0, open);
-  expected.dtype = word.substr(close + 2);
-  std::istringstream dimensions(word.substr(open + 1, close - open - 1));
-  for (std::string name; std::getline(dimensions, name, ',');)
-    expected.dimensions.push_back(name);
-  return expected;
-}
 
 std::string text_of(const Shape& shape) {
   std::ostringstream out;
@@ -44,75 +24,84 @@ std::string text_of(const Shape& shape) {
 struct Matcher {
   const Program& program;
   Signature& result;
-  std::map<std::string, DType> letters = {};
+  std::array<std::optional<DType>, 26> letters = {};
   bool any_shape_bound = false;
   Shape any_shape = {};
+
+  std::string_view name_of_operand(const OperandPattern& expected) const {
+    return result.pattern.word(expected.name);
+  }
 
   void fail(const std::string& sentence) {
     if (result.error.empty()) result.error = sentence;
   }
 
-  void dtype(const Expected& expected, const Tensor& tensor) {
+  void dtype(const OperandPattern& expected, const Tensor& tensor) {
     const bool floating = tensor.dtype != DType::i32;
-    const std::string& want = expected.dtype;
+    const std::string_view want = result.pattern.word(expected.dtype);
     bool fits = want == "any" || (want == "float" && floating) || want == name_of(tensor.dtype);
-    if (want.size() == 1)
-      fits = floating && letters.try_emplace(want, tensor.dtype).first->second == tensor.dtype;
-    if (!fits) {
-      fail(text(expected.name, " (", tensor.name, ") is ", name_of(tensor.dtype), ", expected ",
-                want.size() > 1          ? want
-                : letters.contains(want) ? name_of(letters[want])
-                                         : "f32 or bf16"));
+    const char* meant = "f32 or bf16";
+    if (want.size() == 1) {
+      std::optional<DType>& letter = letters.at(static_cast<size_t>(want.front() - 'a'));
+      if (floating && !letter) letter = tensor.dtype;
+      if (letter) meant = name_of(*letter);
+      fits = floating && letter == tensor.dtype;
     }
+    if (fits) return;
+    fail(text(name_of_operand(expected), " (", tensor.name, ") is ", name_of(tensor.dtype),
+              ", expected ", want.size() > 1 ? want : meant));
   }
 
-  void shape(const Expected& expected, const Tensor& tensor, const Shape& found) {
-    if (expected.dimensions.front() == "*") {
+  void shape(const OperandPattern& expected, const Tensor& tensor, const Shape& found) {
+    if (expected.any_shape) {
       if (!any_shape_bound) any_shape = found;
       any_shape_bound = true;
-      if (found != any_shape) {
-        fail(text(expected.name, " (", tensor.name, ") is ", text_of(found), ", expected ",
-                  text_of(any_shape)));
+      if (!(found == any_shape)) {
+        fail(text(name_of_operand(expected), " (", tensor.name, ") is ", text_of(found),
+                  ", expected ", text_of(any_shape)));
       }
       return;
     }
-    bool fits = found.size() == expected.dimensions.size();
+    bool fits = found.size() == expected.rank;
     for (size_t i = 0; fits && i < found.size(); ++i) {
-      fits =
-          result.dimensions.try_emplace(expected.dimensions[i], found[i]).first->second == found[i];
+      int64_t& size = result.sizes[expected.dimensions[i]];
+      if (size == 0) size = found[i];
+      fits = size == found[i];
     }
     if (!fits) {
-      fail(text(expected.name, " (", tensor.name, ") is ", text_of(found), ", expected ",
-                wanted(expected)));
+      fail(text(name_of_operand(expected), " (", tensor.name, ") is ", text_of(found),
+                ", expected ", wanted(expected)));
     }
   }
 
   // "[T=6,D]": names with what is known of them.
-  std::string wanted(const Expected& expected) const {
+  std::string wanted(const OperandPattern& expected) const {
     std::ostringstream out;
-    for (const std::string& name : expected.dimensions) {
-      out << (&name == &expected.dimensions.front() ? "[" : ",") << name;
-      const auto known = result.dimensions.find(name);
-      if (known != result.dimensions.end()) out << '=' << known->second;
+    for (size_t i = 0; i < expected.rank; ++i) {
+      out << (i == 0 ? "[" : ",") << result.pattern.name(expected.dimensions[i]);
+      const int64_t size = result.sizes[expected.dimensions[i]];
+      if (size != 0) out << '=' << size;
     }
     out << ']';
     return out.str();
   }
 
-  void side(const char* which, const std::vector<Expected>& expected,
-            const std::vector<Operand>& operands) {
+  void side(bool outputs, const std::vector<Operand>& operands) {
+    const size_t first = result.pattern.first(outputs), end = result.pattern.end(outputs);
     size_t least = 0;
-    for (const Expected& e : expected)
-      least += e.optional ? 0 : 1;
-    if (operands.size() < least || operands.size() > expected.size()) {
-      fail(text("has ", operands.size(), " ", which, ", expected ", least,
-                least == expected.size() ? "" : text(" to ", expected.size())));
+    for (size_t i = first; i < end; ++i)
+      least += result.pattern.operand(i).optional ? 0 : 1;
+    const size_t most = end - first;
+    if (operands.size() < least || operands.size() > most) {
+      fail(text("has ", operands.size(), outputs ? " outputs" : " inputs", ", expected ", least,
+                least == most ? "" : text(" to ", most)));
       return;
     }
     for (size_t i = 0; i < operands.size(); ++i) {
       const Tensor& tensor = program.at(operands[i].tensor);
-      dtype(expected[i], tensor);
-      shape(expected[i], tensor, shape_of(program, operands[i]));
+      const OperandPattern& expected = result.pattern.operand(first + i);
+      dtype(expected, tensor);
+      shape(expected, tensor, shape_of(program, operands[i]));
     }
   }
 };
@@ -131,21 +120,18 @@ int64_t bytes_of(const Program& program, const Operand& operand) {
   return operand.index.whole ? tensor.bytes() : tensor.slice_bytes();
 }
 
-Signature match(const Program& program, const Op& op, const char* signature) {
-  std::vector<Expected> sides[2];
-  std::istringstream words(signature);
-  int side = 0;
-  for (std::string word; words >> word;) {
-    if (word == "->") {
-      side = 1;
-    } else {
-      sides[side].push_back(parse_operand(word));
-    }
-  }
-  Signature result;
+int64_t Signature::operator[](std::string_view name) const {
+  for (size_t i = 0; i < pattern.names(); ++i)
+    if (pattern.name(i) == name) return sizes[i];
+  check(false, "no dimension ", name, " in this signature");
+  return 0;
+}
+
+Signature match(const Program& program, const Op& op, const SignaturePattern& pattern) {
+  Signature result{"", pattern, {}};
   Matcher matcher{program, result};
-  matcher.side("inputs", sides[0], op.inputs);
-  matcher.side("outputs", sides[1], op.outputs);
+  matcher.side(false, op.inputs);
+  matcher.side(true, op.outputs);
   return result;
 }
 

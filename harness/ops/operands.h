@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/ops.h"
+#include "harness/ops/signature.h"
 #include "harness/thread_pool.h"
 
 namespace spillway {
@@ -26,11 +28,13 @@ int64_t bytes_of(const Program& program, const Operand& operand);
 // stands.
 struct Signature {
   std::string error;  // empty when the operands fit
-  std::map<std::string, int64_t> dimensions;
+  SignaturePattern pattern;
+  std::array<int64_t, SignaturePattern::most_names> sizes{};  // by number of a name; 0: not met
 
-  int64_t operator[](const std::string& name) const { return dimensions.at(name); }
+  // Of a dimension that an operand has.
+  int64_t operator[](std::string_view name) const;
 };
-Signature match(const Program& program, const Op& op, const char* signature);
+Signature match(const Program& program, const Op& op, const SignaturePattern& pattern);
 
 // "attribute head_dim is 0, expected at least 1" for the first that is below one; empty otherwise.
 struct NamedSize {

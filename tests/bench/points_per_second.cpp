@@ -121,10 +121,10 @@ void print_stages(StageSeconds& stages, const Slice& slice) {
     const auto stage = static_cast<PointStage>(i);
     named += stages[stage];
     std::printf("  %-20s %9.1f us %5.1f %%\n", name_of(stage), stages[stage] * micro,
-                100 * stages[stage] / slice.wall);
+                100 * stages[stage] / slice.processor);
   }
-  std::printf("  %-20s %9.1f us %5.1f %%\n", "rest", (slice.wall - named) * micro,
-              100 * (slice.wall - named) / slice.wall);
+  std::printf("  %-20s %9.1f us %5.1f %%\n", "rest", (slice.processor - named) * micro,
+              100 * (slice.processor - named) / slice.processor);
 }
 
 double rate(const Slice& slice) { return static_cast<double>(slice.points) / slice.wall; }
