@@ -31,6 +31,7 @@ struct CapacityCommand {
 };
 struct SweepCommand {
   std::string file, out;
+  int64_t jobs = 0;  // threads of simulated points; 0: all usable cores
 };
 struct ReportCommand {
   std::vector<std::string> paths;

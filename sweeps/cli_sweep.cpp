@@ -30,7 +30,7 @@ int execute(const SweepCommand& command) {
   const std::string& name = sweep.headers.front().name;
   const std::string out = command.out.empty() ? "results/" + name : command.out;
   Store store(out, name);
-  const int64_t failed = run_sweep(sweep, store, show_progress);
+  const int64_t failed = run_sweep(sweep, store, show_progress, static_cast<int>(command.jobs));
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
   const std::vector<Row> rows = read_rows({out}), current = current_rows(sweep, rows);
   write_text("-", render_report(current, Format::md));

@@ -74,7 +74,9 @@ void add_list(CLI::App& app, Action& action) {
   const auto [added, command] = add_command<ListCommand>(
       app, action, "list", "What is compiled in: models, policies, machines, ...",
       "spillway list machines --json");
-  added->add_option("kind", command->kind, "models, policies, lhs-rules, machines, sweeps or published")
+  added
+      ->add_option("kind", command->kind,
+                   "models, policies, lhs-rules, machines, sweeps or published")
       ->required()
       ->type_name("KIND");
   added->add_flag("--json", command->json, "print one JSON array, with every field");
@@ -148,6 +150,14 @@ void add_sweep(CLI::App& app, Action& action) {
   };
   added->add_option("--out", parse, "directory of the results [results/NAME]")
       ->type_name("DIR")
+      ->expected(1);
+  const auto parse_jobs = [command = command](const CLI::results_t& values) {
+    constexpr int64_t most_jobs = 1024;
+    command->jobs = parse_count("--jobs", values.front(), most_jobs);
+    return true;
+  };
+  added->add_option("--jobs", parse_jobs, "simulated points at a time [all usable cores]")
+      ->type_name("N")
       ->expected(1);
 }
 

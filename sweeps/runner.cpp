@@ -7,12 +7,15 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "harness/error.h"
+#include "harness/thread_pool.h"
 #include "reports/published.h"
 #include "sweeps/agreement.h"
 #include "sweeps/current.h"
 #include "sweeps/fit.h"
+#include "sweeps/in_order.h"
 #include "sweeps/link.h"
 #include "sweeps/run.h"
 
@@ -35,15 +38,18 @@ struct Executed {
 
 class Runner {
  public:
-  Runner(const Sweep& sweep, Store& store, const Progress& progress)
-      : sweep_(sweep), store_(store), progress_(progress), memory_(std::make_shared<CpuMemory>()) {}
+  Runner(const Sweep& sweep, Store& store, const Progress& progress, int jobs)
+      : sweep_(sweep),
+        store_(store),
+        progress_(progress),
+        jobs_(jobs > 0 ? jobs : usable_cpus()),
+        memory_(std::make_shared<CpuMemory>()) {}
 
   int64_t run() {
     total_ = static_cast<int64_t>(sweep_.points.size());
     for (const SweepPoint& point : sweep_.points)
       done_ += static_cast<int64_t>(store_.has_result(key_of(point)));
-    for (const SweepPoint& point : sweep_.points)
-      if (!store_.has_result(key_of(point))) guarded(point, [&] { run_or_keep(point); });
+    simulate_and_plan();
     run_rounds();
     for (Executed& executed : executed_)
       guarded(*executed.point, [&] { finish_executed(executed); });
@@ -54,7 +60,7 @@ class Runner {
   }
 
  private:
-  // The one place where a point's exception is caught: it becomes a row.
+  // Where an executed point's exception is caught: it becomes a row.
   template <class Work>
   void guarded(const SweepPoint& point, const Work& work) {
     if (store_.has_result(key_of(point))) return;
@@ -65,15 +71,62 @@ class Runner {
     }
   }
 
-  // Simulates a point, or plans one that is to be executed.
-  void run_or_keep(const SweepPoint& point) {
+  // Simulated points side by side. Nothing runs beside the planning of an executed point, which may
+  // measure this machine for it.
+  void simulate_and_plan() {
+    std::vector<const SweepPoint*> simulated;
+    for (const SweepPoint& point : sweep_.points) {
+      if (store_.has_result(key_of(point))) continue;
+      if (point.point.executor == ExecutorKind::sim) {
+        simulated.push_back(&point);
+        continue;
+      }
+      simulate(std::exchange(simulated, {}));
+      guarded(point, [&] { plan_or_refuse(point); });
+    }
+    simulate(simulated);
+  }
+
+  // A point's settings, or why there are none. Resolved in order, on one thread.
+  struct Resolved {
+    Settings settings;
+    std::string error;
+  };
+  Resolved resolved_for(const SweepPoint& point) {
+    try {
+      return {settings_for(point), ""};
+    } catch (const std::exception& error) {
+      return {{}, error.what()};
+    }
+  }
+
+  void simulate(const std::vector<const SweepPoint*>& points) {
+    if (points.empty()) return;
+    report(points.front()->label);
+    std::vector<Resolved> resolved;
+    for (const SweepPoint* point : points)
+      resolved.push_back(resolved_for(*point));
+    const auto work = [&](size_t i) { return simulated_result(*points[i], resolved[i]); };
+    InOrder<json>::run(points.size(), jobs_, work, [&](size_t i, json result) {
+      finish(*points[i], std::move(result));
+      if (i + 1 < points.size()) report(points[i + 1]->label);
+    });
+  }
+
+  static json simulated_result(const SweepPoint& point, const Resolved& resolved) {
+    if (!resolved.error.empty()) return failed_result(point.point, resolved.error);
+    try {
+      return run_point(point.point, resolved.settings);
+    } catch (const std::exception& error) {
+      return failed_result(point.point, error.what());
+    }
+  }
+
+  void plan_or_refuse(const SweepPoint& point) {
     report(point.label);
     const Settings settings = settings_for(point);
     auto prepared = std::make_unique<Prepared>(prepare(point.point, settings));
-    if (point.point.executor == ExecutorKind::sim) {
-      const Outcome outcome = prepared->status == Status::ok ? run_sim(*prepared) : Outcome{};
-      finish(point, result_of(*prepared, outcome, settings));
-    } else if (prepared->status != Status::ok) {
+    if (prepared->status != Status::ok) {
       finish(point, result_of(*prepared, {}, settings));
     } else {
       const auto visits = static_cast<int64_t>(store_.visits(key_of(point)).size());
@@ -290,6 +343,7 @@ class Runner {
   const Sweep& sweep_;
   Store& store_;
   const Progress& progress_;
+  int jobs_;
   std::shared_ptr<CpuMemory> memory_;
   std::vector<Executed> executed_;
   int64_t done_ = 0, total_ = 0;  // points of this sweep: the store may hold rows of others
@@ -298,8 +352,8 @@ class Runner {
 
 }  // namespace
 
-int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress) {
-  return Runner(sweep, store, progress).run();
+int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress, int jobs) {
+  return Runner(sweep, store, progress, jobs).run();
 }
 
 }  // namespace spillway

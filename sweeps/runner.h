@@ -24,6 +24,9 @@ using Progress =
 // row that was compared is `checked`, one that disagrees has failed. Whatever a point throws
 // becomes a row `failed: reason`; the sweep goes on. Continues what the store holds. Returns the
 // number of failed points.
-int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress);
+//
+// Neighbouring simulated points run on `jobs` threads (0: all usable cores); their results do not
+// depend on it and are stored in the order of the sweep. Executed points run alone.
+int64_t run_sweep(const Sweep& sweep, Store& store, const Progress& progress, int jobs = 0);
 
 }  // namespace spillway

@@ -30,7 +30,8 @@ void Body::op(OpKind kind, std::string name, std::vector<Operand> inputs,
               std::vector<Operand> outputs, Attributes attributes) {
   attributes.batch = program_.batch;
   attributes.seq = program_.seq;
-  ops_.push_back({kind, std::move(name), std::move(inputs), std::move(outputs), attributes});
+  ops_.push_back(
+      {kind, std::move(name), std::move(inputs), std::move(outputs), std::move(attributes)});
 }
 
 TensorId Body::linear(const std::string& name, Operand x, const Weight& weight, Precision precision,

@@ -19,8 +19,8 @@ using Splits = std::vector<Operand>;
 
 class Spreading {
  public:
-  Spreading(const Program& program, const ExpertParallel& parallel)
-      : program_(program), parallel_(parallel) {}
+  Spreading(Program program, const ExpertParallel& parallel)
+      : program_(std::move(program)), parallel_(parallel) {}
 
   Program run();
 
@@ -65,7 +65,8 @@ Program Spreading::run() {
   divide_weights();
   for (Segment& segment : program_.segments) {
     ops_.clear();
-    for (Op op : std::exchange(segment.ops, {})) {
+    std::vector<Op> originals = std::move(segment.ops);
+    for (Op& op : originals) {
       visit(op);
       ops_.push_back(std::move(op));
     }
@@ -215,8 +216,8 @@ std::set<TensorId> expert_weights(const Program& program) {
   return weights;
 }
 
-Program spread_experts(const Program& program, const ExpertParallel& parallel) {
-  return Spreading(program, parallel).run();
+Program spread_experts(Program program, const ExpertParallel& parallel) {
+  return Spreading(std::move(program), parallel).run();
 }
 
 }  // namespace spillway

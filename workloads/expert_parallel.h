@@ -16,6 +16,6 @@ std::set<TensorId> expert_weights(const Program& program);
 // ops like others, again where a policy recomputes. What a rank receives is data and planned as
 // ragged_buffer_factor times what it sends; the capacity path sends exactly what it receives.
 // Throws InputError where the experts cannot be divided.
-Program spread_experts(const Program& program, const ExpertParallel& parallel);
+Program spread_experts(Program program, const ExpertParallel& parallel);
 
 }  // namespace spillway

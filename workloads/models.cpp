@@ -3,7 +3,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "harness/embedded.h"
 #include "harness/error.h"
@@ -15,8 +19,20 @@ namespace {
 // Real ones have a few KiB; what is larger (a checkpoint, /dev/zero) is not a config.
 constexpr size_t max_config_bytes = size_t{16} << 20;
 
-std::string model_name(const EmbeddedFile& file) {
-  return std::string(file.name.substr(0, file.name.rfind(".json")));
+std::string_view model_name(const EmbeddedFile& file) {
+  return file.name.substr(0, file.name.rfind(".json"));
+}
+
+// Parsed once a process: what is compiled in does not change, and points by the thousand name it.
+const ModelConfig& shipped(const EmbeddedFile& file) {
+  static std::mutex guard;
+  static std::map<std::string_view, ModelConfig> parsed;
+  const std::lock_guard lock(guard);
+  const auto found = parsed.find(file.name);
+  if (found != parsed.end()) return found->second;
+  ModelConfig config = parse_config(std::string(file.text), std::string(file.name));
+  config.name = model_name(file);
+  return parsed.emplace(file.name, std::move(config)).first->second;
 }
 
 std::string read_config_file(const std::string& path) {
@@ -36,17 +52,13 @@ std::string read_config_file(const std::string& path) {
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_models())
-    names.push_back(model_name(file));
+    names.emplace_back(model_name(file));
   return names;
 }
 
 ModelConfig load_model(const std::string& name_or_path) {
-  for (const EmbeddedFile& file : embedded_models()) {
-    if (model_name(file) != name_or_path) continue;
-    ModelConfig config = parse_config(std::string(file.text), std::string(file.name));
-    config.name = name_or_path;
-    return config;
-  }
+  for (const EmbeddedFile& file : embedded_models())
+    if (model_name(file) == name_or_path) return shipped(file);
   std::error_code error;  // a path that cannot be looked at is reported by the read below
   const auto status = std::filesystem::status(name_or_path, error);
   if (std::filesystem::is_directory(status))

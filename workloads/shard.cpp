@@ -44,8 +44,10 @@ std::vector<ShardedWeight> find_weights(const Program& program, int64_t devices,
 
 class Sharding {
  public:
-  Sharding(const Program& program, int64_t devices, int64_t ranks)
-      : program_(program), devices_(devices), weights_(find_weights(program, devices, ranks)) {
+  Sharding(Program program, int64_t devices, int64_t ranks)
+      : program_(std::move(program)),
+        devices_(devices),
+        weights_(find_weights(program_, devices, ranks)) {
     for (size_t w = 0; w < weights_.size(); ++w) {
       by_read_[weights_[w].read] = w;
       by_gradient_[weights_[w].gradient] = w;
@@ -62,7 +64,7 @@ class Sharding {
   void rewrite_optimizer(Op& op);
   void gather_inputs(Op& op);
   void redirect_gradients(Op& op, size_t segment);
-  void scatter_gradients(const Op& original, size_t segment, size_t position);
+  void scatter_gradients(const std::vector<Operand>& written, size_t segment, size_t position);
   Operand gathered(const ShardedWeight& weight, const Index& index);
   TensorId full_gradient(const ShardedWeight& weight, size_t segment);
   TensorId add_local(const std::string& what, const ShardedWeight& weight, Shape shape,
@@ -125,18 +127,19 @@ void Sharding::rewrite(size_t segment) {
   segment_name_ = program_.segments[segment].name;
   gathered_.clear();
   ops_.clear();
-  const std::vector<Op> originals = std::move(program_.segments[segment].ops);
+  std::vector<Op> originals = std::move(program_.segments[segment].ops);
   for (size_t k = 0; k < originals.size(); ++k) {
-    Op op = originals[k];
+    Op& op = originals[k];
     if (op.kind == OpKind::adamw) {
       rewrite_optimizer(op);
       ops_.push_back(std::move(op));
       continue;
     }
+    const std::vector<Operand> written = op.outputs;
     gather_inputs(op);
     redirect_gradients(op, segment);
     ops_.push_back(std::move(op));
-    scatter_gradients(originals[k], segment, k);
+    scatter_gradients(written, segment, k);
   }
   program_.segments[segment].ops = std::move(ops_);
 }
@@ -187,8 +190,9 @@ TensorId Sharding::full_gradient(const ShardedWeight& weight, size_t segment) {
   return entry->second;
 }
 
-void Sharding::scatter_gradients(const Op& original, size_t segment, size_t position) {
-  for (const Operand& output : original.outputs) {
+void Sharding::scatter_gradients(const std::vector<Operand>& written, size_t segment,
+                                 size_t position) {
+  for (const Operand& output : written) {
     const auto found = by_gradient_.find(output.tensor);
     if (found == by_gradient_.end()) continue;
     const Writers& writers = writers_.at(output.tensor);
@@ -255,7 +259,7 @@ Program without_unused(Program program) {
 
 }  // namespace
 
-Program shard(const Program& program, int64_t devices, const ExpertParallel& experts) {
+Program shard(Program program, int64_t devices, const ExpertParallel& experts) {
   if (devices < 1) throw InputError(text("devices: found ", devices, ", expected at least 1"));
   if (experts.ranks < 1 || devices % experts.ranks != 0)
     throw InputError(text("--expert-parallel: found ", experts.ranks, ", expected a divisor of ",
@@ -269,8 +273,8 @@ Program shard(const Program& program, int64_t devices, const ExpertParallel& exp
   check(program.devices == 1, "program ", program.name, " is sharded already, over ",
         program.devices, " devices");
   if (devices == 1) return program;
-  const Program spread = experts.ranks > 1 ? spread_experts(program, experts) : program;
-  return without_unused(Sharding(spread, devices, experts.ranks).run());
+  if (experts.ranks > 1) program = spread_experts(std::move(program), experts);
+  return without_unused(Sharding(std::move(program), devices, experts.ranks).run());
 }
 
 }  // namespace spillway

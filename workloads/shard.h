@@ -17,6 +17,6 @@ struct ExpertParallel {
 // reduce_scatter of the bf16 gradient and write_slice into the stacked fp32 gradient as ops of
 // their own. Batch stays per device. devices = 1 returns the program unchanged. Throws InputError
 // for ranks that do not divide devices or experts.
-Program shard(const Program& program, int64_t devices, const ExpertParallel& experts = {});
+Program shard(Program program, int64_t devices, const ExpertParallel& experts = {});
 
 }  // namespace spillway

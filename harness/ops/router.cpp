@@ -174,11 +174,21 @@ void run_router(const OpCall& call, ThreadPool& pool) {
              });
 }
 
+// What choose() comes to for `uniform`: consecutive numbers, modulo the experts.
+std::vector<int64_t> rows_in_turn(const Routing& r, int64_t first_token, int64_t tokens) {
+  const int64_t choices = tokens * r.top_k, first = first_token * r.top_k % r.experts;
+  std::vector<int64_t> rows(static_cast<size_t>(r.experts), choices / r.experts);
+  for (int64_t n = first; n < first + choices % r.experts; ++n)
+    ++rows[static_cast<size_t>(n % r.experts)];
+  return rows;
+}
+
 }  // namespace
 
 std::optional<std::vector<int64_t>> rows_of_experts(const Routing& r, int64_t first_token,
                                                     int64_t tokens) {
   if (r.choice == Routing::Choice::model) return std::nullopt;
+  if (r.choice == Routing::Choice::uniform) return rows_in_turn(r, first_token, tokens);
   const std::vector<double> shares = zipf_shares(r);
   std::vector<int64_t> rows(static_cast<size_t>(r.experts), 0);
   std::vector<int32_t> experts(static_cast<size_t>(r.top_k));

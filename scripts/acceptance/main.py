@@ -29,6 +29,7 @@ import published
 import quickstart
 import race
 import readme
+import speed
 import tests
 from common import Lines, Skip, Unusable
 
@@ -37,7 +38,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [laws, pipelining, machines, predictions, measured],
+    4: [laws, pipelining, machines, predictions, measured, speed],
 }
 
 

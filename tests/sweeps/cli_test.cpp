@@ -128,6 +128,7 @@ TEST(CliUsage, UnknownAndUnreadableFiles) {
     expect_refused({"report", file}, {file});
   expect_refused({"run", "--model", "llama-9"}, {"llama-9", "llama3.1-405b"});
   expect_refused({"sweep", "slowstart"}, {"slowstart", "quickstart"});
+  expect_refused({"sweep", "quickstart", "--jobs", "0"}, {"--jobs", "'0'", "at least 1"});
   expect_run_refused({"--executor", "sim", "--machine", "gb300"}, {"gb300", "gb200-nvl72"});
   expect_refused({"report", scratch.path(), "--format", "pdf"},
                  {"pdf", "md", "html", "csv", "json"});
