@@ -15,10 +15,14 @@ class Dataflow {
       : program_(program),
         stage_(stage),
         home_(program.tensors.size(), -1),
-        written_(program.tensors.size()) {
-    for (size_t id = 0; id < written_.size(); ++id)
+        first_(program.tensors.size(), 0) {
+    size_t slices = 0;
+    for (size_t id = 0; id < first_.size(); ++id) {
+      first_[id] = slices;
       if (is_carried(program.tensors[id]))
-        written_[id].resize(static_cast<size_t>(program.tensors[id].slices));
+        slices += static_cast<size_t>(program.tensors[id].slices);
+    }
+    written_.resize(slices, 0);
   }
 
   void run() {
@@ -26,20 +30,30 @@ class Dataflow {
       const Segment& segment = program_.segments[s];
       for (const Op& op : segment.ops)
         visit_locals(static_cast<int>(s), op);
-      const std::vector<Access> accesses = carried_accesses(segment);
+      std::vector<Access> accesses = carried_accesses(segment);
       for (int64_t i = 0; i < segment.trips; ++i) {
-        for (const Access& access : accesses)
+        for (Access& access : accesses) {
           visit_carried(segment, access, i);
+          access.advance();
+        }
       }
     }
   }
 
  private:
-  // An operand of which slices matter: a body has few of them, and runs once a layer.
+  // An operand of which slices matter: a body has few of them, but runs once a layer.
   struct Access {
     const Op* op;
-    const Operand* operand;
+    const Tensor* tensor;
+    uint8_t* written;  // of the tensor's slices
     bool writes;
+    int64_t slice, slices;  // from which on, and how many, in the iteration under way
+    int64_t step;           // to the next iteration; in a ring less than its slots
+
+    void advance() {
+      slice += step;
+      if (tensor->ring && slice >= tensor->slices) slice -= tensor->slices;
+    }
   };
 
   void visit_locals(int s, const Op& op) {
@@ -71,32 +85,36 @@ class Dataflow {
   }
 
   // In the order of the ops, of each what it reads before what it writes.
-  std::vector<Access> carried_accesses(const Segment& segment) const {
+  std::vector<Access> carried_accesses(const Segment& segment) {
     std::vector<Access> accesses;
     for (const Op& op : segment.ops) {
       for (const Operand& operand : op.inputs)
-        if (is_carried(program_.at(operand.tensor))) accesses.push_back({&op, &operand, false});
+        if (is_carried(program_.at(operand.tensor))) accesses.push_back(access(op, operand, false));
       for (const Operand& operand : op.outputs)
-        if (is_carried(program_.at(operand.tensor))) accesses.push_back({&op, &operand, true});
+        if (is_carried(program_.at(operand.tensor))) accesses.push_back(access(op, operand, true));
     }
     return accesses;
   }
 
+  Access access(const Op& op, const Operand& operand, bool writes) {
+    const Tensor& tensor = program_.at(operand.tensor);
+    const Index& index = operand.index;
+    uint8_t* const written = written_.data() + first_[static_cast<size_t>(operand.tensor)];
+    if (index.whole) return {&op, &tensor, written, writes, 0, tensor.slices, 0};
+    int64_t step = index.stride;
+    if (tensor.ring) step = (step % tensor.slices + tensor.slices) % tensor.slices;
+    return {&op, &tensor, written, writes, slice_of(tensor, index, 0), 1, step};
+  }
+
   // Step tensors and host slots: every slice that is read was written earlier in the step.
-  void visit_carried(const Segment& segment, const Access& access, int64_t iteration) {
-    const Tensor& tensor = program_.at(access.operand->tensor);
-    std::vector<bool>& written = written_[static_cast<size_t>(access.operand->tensor)];
-    const Index& index = access.operand->index;
-    const int64_t begin = index.whole ? 0 : slice_of(tensor, index, iteration);
-    const int64_t end = index.whole ? tensor.slices : begin + 1;
-    for (int64_t k = begin; k < end; ++k) {
-      if (access.writes) {
-        written[static_cast<size_t>(k)] = true;
-        continue;
-      }
-      check(written[static_cast<size_t>(k)], "segment \"", segment.name, "\", iteration ",
-            iteration, ", op \"", access.op->name, "\": slice ", k, " of \"", tensor.name,
-            "\" is read before it is written");
+  static void visit_carried(const Segment& segment, const Access& access, int64_t iteration) {
+    for (int64_t k = access.slice; k < access.slice + access.slices; ++k) {
+      if (access.writes)
+        access.written[k] = 1;
+      else if (access.written[k] == 0)
+        check(false, "segment \"", segment.name, "\", iteration ", iteration, ", op \"",
+              access.op->name, "\": slice ", k, " of \"", access.tensor->name,
+              "\" is read before it is written");
     }
   }
 
@@ -114,8 +132,9 @@ class Dataflow {
 
   const Program& program_;
   Stage stage_;
-  std::vector<int> home_;                   // segment that writes a local tensor, -1 before that
-  std::vector<std::vector<bool>> written_;  // per carried tensor and slice
+  std::vector<int> home_;         // segment that writes a local tensor, -1 before that
+  std::vector<size_t> first_;     // of a carried tensor's slices in written_
+  std::vector<uint8_t> written_;  // per slice of the carried tensors
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ constexpr std::array figure_table = {
     FigureInfo{"collective_hbm_bytes", "bytes per byte", true, "HBM traffic per byte it moves"},
 };
 
-const FigureInfo* find_info(const std::string& key) {
+const FigureInfo* find_info(std::string_view key) {
   for (const FigureInfo& info : figure_table)
     if (key == info.key) return &info;
   return nullptr;
@@ -171,7 +171,7 @@ Figure parse_figure(const std::string& key, const Json& object, const std::strin
 
 }  // namespace
 
-double Machine::figure(const std::string& key) const {
+double Machine::figure(std::string_view key) const {
   const auto found = figures.find(key);
   if (found != figures.end()) return found->second.value;
   const FigureInfo* info = find_info(key);

@@ -1,8 +1,10 @@
 // A machine as figures, each with its source. Read from JSON; SI units.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/program.h"
@@ -21,13 +23,14 @@ struct Figure {
 struct Machine {
   std::string name;
   std::string file;  // for messages
-  std::map<std::string, Figure> figures;
+  std::map<std::string, Figure, std::less<>> figures;
 
-  double figure(const std::string& key) const;
+  double figure(std::string_view key) const;
 };
 
 // Parses {"name": ..., "figures": {"key": {"value": n, "source": "...", "assumed": true, "date":
-// "2026-11"}}}; `assumed` and `date` may be left out. Throws InputError (file, key, found, expected) on anything else.
+// "2026-11"}}}; `assumed` and `date` may be left out. Throws InputError (file, key, found, expected)
+// on anything else.
 Machine parse_machine(const std::string& json_text, const std::string& file);
 
 }  // namespace spillway

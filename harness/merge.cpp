@@ -1,6 +1,10 @@
 // merge_straight_line(): neighbouring segments of trip count 1 become one body.
 #include <map>
-#include <set>
+#include <span>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "harness/schedule.h"
 
@@ -9,17 +13,26 @@ namespace {
 
 // Ops of one body need unique names; peeled copies of a body meet here and get their segment's name
 // in front.
-void append(Segment& body, const Segment& segment) {
-  std::set<std::string> taken;
+Segment joined(std::span<Segment> segments) {
+  size_t ops = 0;
+  for (const Segment& segment : segments)
+    ops += segment.ops.size();
+  Segment body = std::move(segments.front());
+  body.ops.reserve(ops);  // names stay where they are
+  body.forward_segment = -1;
+  std::unordered_set<std::string_view> taken(ops);
   for (const Op& op : body.ops)
     taken.insert(op.name);
-  for (Op op : segment.ops) {
-    if (taken.count(op.name)) op.name = segment.name + "/" + op.name;
-    body.ops.push_back(std::move(op));
+  for (Segment& segment : segments.subspan(1)) {
+    for (Op& op : segment.ops) {
+      if (taken.count(op.name)) op.name = segment.name + "/" + op.name;
+      body.ops.push_back(std::move(op));
+      taken.insert(body.ops.back().name);
+    }
+    body.name += "+" + segment.name;
+    if (body.pass != segment.pass) body.pass = Pass::other;
   }
-  body.name += "+" + segment.name;
-  if (body.pass != segment.pass) body.pass = Pass::other;
-  body.forward_segment = -1;
+  return body;
 }
 
 }  // namespace
@@ -27,17 +40,19 @@ void append(Segment& body, const Segment& segment) {
 Program merge_straight_line(Program program) {
   std::vector<Segment> merged;
   std::map<int, int> now_at;  // of segments that stay as they are
-  bool joinable = false;      // whether the last merged segment runs once
-  for (size_t s = 0; s < program.segments.size(); ++s) {
-    Segment& segment = program.segments[s];
-    if (joinable && segment.trips == 1) {
-      now_at.erase(static_cast<int>(s) - 1);
-      append(merged.back(), segment);
-      continue;
+  std::vector<Segment>& segments = program.segments;
+  for (size_t first = 0; first < segments.size();) {
+    size_t end = first + 1;
+    if (segments[first].trips == 1)
+      while (end < segments.size() && segments[end].trips == 1)
+        ++end;
+    if (end == first + 1) {
+      now_at[static_cast<int>(first)] = static_cast<int>(merged.size());
+      merged.push_back(std::move(segments[first]));
+    } else {
+      merged.push_back(joined(std::span(segments).subspan(first, end - first)));
     }
-    joinable = segment.trips == 1;
-    now_at[static_cast<int>(s)] = static_cast<int>(merged.size());
-    merged.push_back(std::move(segment));
+    first = end;
   }
   for (Segment& segment : merged) {
     const auto forward = now_at.find(segment.forward_segment);

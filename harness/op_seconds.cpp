@@ -20,7 +20,7 @@ struct Context {
   const SimOptions& options;
   OpCost cost;
 
-  double figure(const std::string& key) const { return machine.figure(key); }
+  double figure(std::string_view key) const { return machine.figure(key); }
 };
 
 // FLOP/s of a matrix product: efficiency x ratio of the precision x its peak.
