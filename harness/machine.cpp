@@ -4,12 +4,11 @@
 
 #include <array>
 #include <cmath>
-#include <set>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "harness/error.h"
+#include "harness/machine_json.h"
+#include "harness/rates_json.h"
 
 namespace spillway {
 namespace {
@@ -79,49 +78,6 @@ std::string known_figures() {
 
 using Json = nlohmann::json;
 
-// Parses with a check the library leaves out: of two equal keys it would keep the last unseen.
-Json parse_without_duplicates(const std::string& json_text, const std::string& file) {
-  std::vector<std::set<std::string>> keys;
-  const auto callback = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw InputError(text(file, ": key ", parsed.dump(), " appears twice in one object"));
-    return true;
-  };
-  try {
-    return Json::parse(json_text, callback);
-  } catch (const Json::exception& error) {  // its text names line and column, or what overflowed
-    throw InputError(text(file, ": malformed JSON: ", error.what()));
-  }
-}
-
-// The member of an object, of the type wanted.
-const Json& member(const Json& object, const char* key, Json::value_t type, const char* expected,
-                   const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end())
-    throw InputError(text(where, ": key \"", key, "\" is missing, expected ", expected));
-  const bool number = type == Json::value_t::number_float && found->is_number();
-  if (!number && found->type() != type)
-    throw InputError(
-        text(where, ": key \"", key, "\" is ", found->dump(), ", expected ", expected));
-  return *found;
-}
-
-void refuse_other_keys(const Json& object, std::initializer_list<const char*> known,
-                       const std::string& where) {
-  for (const auto& [key, value] : object.items()) {
-    bool found = false;
-    std::string list;
-    for (const char* name : known) {
-      found = found || key == name;
-      list += text(list.empty() ? "" : ", ", name);
-    }
-    if (!found) throw InputError(text(where, ": unknown key \"", key, "\", expected ", list));
-  }
-}
-
 // Finite, positive (or zero where that means something), a fraction at most 1.
 void check_range(double value, const FigureInfo& info, const std::string& where) {
   const bool fraction = std::string(info.unit) == "fraction";
@@ -184,7 +140,7 @@ Machine parse_machine(const std::string& json_text, const std::string& file) {
   const Json root = parse_without_duplicates(json_text, file);
   if (!root.is_object())
     throw InputError(text(file, ": found ", root.type_name(), ", expected an object"));
-  refuse_other_keys(root, {"name", "figures"}, file);
+  refuse_other_keys(root, {"name", "figures", "rates"}, file);
   Machine machine;
   machine.file = file;
   machine.name = member(root, "name", Json::value_t::string, "a text", file);
@@ -192,6 +148,9 @@ Machine parse_machine(const std::string& json_text, const std::string& file) {
   const Json& figures = member(root, "figures", Json::value_t::object, "an object", file);
   for (const auto& [key, value] : figures.items())
     machine.figures[key] = parse_figure(key, value, file);
+  if (root.contains("rates"))
+    machine.rates =
+        parse_rates(member(root, "rates", Json::value_t::object, "an object", file), file);
   return machine;
 }
 

@@ -1,4 +1,5 @@
-// A machine as figures, each with its source. Read from JSON; SI units.
+// A machine as figures, each with its source, and what was measured of it. Read from JSON; SI
+// units.
 #pragma once
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/program.h"
+#include "harness/op_rates.h"
 
 namespace spillway {
 
@@ -24,13 +25,14 @@ struct Machine {
   std::string name;
   std::string file;  // for messages
   std::map<std::string, Figure, std::less<>> figures;
+  Rates rates = {};  // empty where `calibrate` did not measure it
 
   double figure(std::string_view key) const;
 };
 
 // Parses {"name": ..., "figures": {"key": {"value": n, "source": "...", "assumed": true, "date":
-// "2026-11"}}}; `assumed` and `date` may be left out. Throws InputError (file, key, found, expected)
-// on anything else.
+// "2026-11"}}}, where `assumed` and `date` may be left out, and "rates" (rates_json.h) where it was
+// calibrated. Throws InputError (file, key, found, expected) on anything else.
 Machine parse_machine(const std::string& json_text, const std::string& file);
 
 }  // namespace spillway

@@ -18,6 +18,14 @@ Statistics statistics_of(std::vector<double> values) {
   return {median, values.front(), values.back(), static_cast<int64_t>(n)};
 }
 
+double quantile(const std::vector<double>& sorted, double q) {
+  check(!sorted.empty() && q >= 0 && q <= 1, "quantile ", q, " of ", sorted.size(), " values");
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
+}
+
 namespace {
 
 // The n-th of the spans that one stands for.

@@ -15,6 +15,9 @@ struct Statistics {
 };
 // The median of an even number of values is the mean of the middle two. values must not be empty.
 Statistics statistics_of(std::vector<double> values);
+// Linear between neighbours: q = 0 the smallest, 0.5 the median, 1 the largest. values sorted, not
+// empty.
+double quantile(const std::vector<double>& sorted, double q);
 
 // Span by span what a span with repeats stands for, in the order of the first of each.
 std::vector<Span> every_span(const Trace& trace);

@@ -205,6 +205,8 @@ Demand device_copy_demand(const Context& c) {
 
 Demand demand_of(const Program& program, const Op& op, const Machine& machine,
                  const SimOptions& options) {
+  if (const std::optional<Demand> measured = measured_demand(program, op, machine, options))
+    return *measured;
   const Context context{program, op, machine, options, info(op.kind).cost(program, op)};
   if (is_product(op.kind)) return matmul_demand(context);
   switch (op.kind) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "harness/executor.h"
 
@@ -35,6 +36,10 @@ struct Demand {
 
 Demand demand_of(const Program& program, const Op& op, const Machine& machine,
                  const SimOptions& options);
+
+// The same from what `calibrate` measured; empty where it measured nothing that says.
+std::optional<Demand> measured_demand(const Program& program, const Op& op, const Machine& machine,
+                                      const SimOptions& options);
 
 // Speeds (1 = as fast as alone) of what runs at one moment; null where a lane is idle. Max-min fair
 // over all resources at once: no resource is used beyond its capacity, and whoever runs slower than

@@ -33,6 +33,19 @@ struct SweepCommand {
   std::string file, out;
   int64_t jobs = 0;  // threads of simulated points; 0: all usable cores
 };
+struct CalibrateCommand {
+  ExecutorKind executor = ExecutorKind::cpu;
+  std::vector<std::string> models;  // none: both proxies
+  double seconds = 180;
+  std::string out;  // file, or "-" for stdout
+};
+struct ValidateCommand {
+  std::string machine;
+  std::vector<std::string> models;  // none: both proxies
+  double seconds = 900;
+  std::string out = "results/validate";
+  std::string json;  // "-" or nothing
+};
 struct ReportCommand {
   std::vector<std::string> paths;
   std::string format = "md", out = "-";
@@ -45,6 +58,8 @@ int execute(const RunCommand& command);
 int execute(const CapacityCommand& command);
 int execute(const SweepCommand& command);
 int execute(const ReportCommand& command);
+int execute(const CalibrateCommand& command);
+int execute(const ValidateCommand& command);
 
 // Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be
 // written.

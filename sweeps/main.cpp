@@ -178,6 +178,71 @@ void add_report(CLI::App& app, Action& action) {
       ->capture_default_str();
 }
 
+// Options of a subcommand that are spelled as a point's: the same text is refused the same way.
+void add_executor(CLI::App& command, ExecutorKind& executor) {
+  const auto parse = [&executor](const CLI::results_t& values) {
+    Point point;
+    set_field(point, "executor", values.front(), "command line");
+    executor = point.executor;
+    return true;
+  };
+  command.add_option("--executor", parse, "what is measured")
+      ->type_name("cpu|cuda")
+      ->expected(1)
+      ->default_str("cpu");
+}
+
+void add_seconds(CLI::App& command, double& seconds) {
+  const auto parse = [&seconds](const CLI::results_t& values) {
+    seconds = parse_positive_real("--seconds", values.front());
+    return true;
+  };
+  command.add_option("--seconds", parse, "time to aim at")
+      ->type_name("N")
+      ->expected(1)
+      ->default_str(text(seconds));
+}
+
+void add_models(CLI::App& command, std::vector<std::string>& models) {
+  const auto parse = [&models](const CLI::results_t& values) {
+    models = values;
+    return true;
+  };
+  command.add_option("--model", parse, "whose steps are run; may be given several times")
+      ->type_name("NAME|config.json")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->default_str("both proxies");
+}
+
+void add_calibrate(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<CalibrateCommand>(
+      app, action, "calibrate", "Measure this machine into a machine file for simulations",
+      "spillway calibrate --out host.json && spillway run --executor sim --machine host.json \\\n"
+      "    --model llama3.1-405b-proxy");
+  add_executor(*added, command->executor);
+  add_models(*added, command->models);
+  add_seconds(*added, command->seconds);
+  added->add_option("--out", command->out, "the machine file; - for stdout")
+      ->type_name("FILE")
+      ->required();
+}
+
+void add_validate(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<ValidateCommand>(
+      app, action, "validate", "Run points for real and compare their simulation on a machine file",
+      "spillway validate --machine host.json --out results/validate");
+  added->add_option("--machine", command->machine, "a file of `spillway calibrate`")
+      ->type_name("FILE")
+      ->required();
+  add_models(*added, command->models);
+  add_seconds(*added, command->seconds);
+  added->add_option("--out", command->out, "directory of what was run; continues what it holds")
+      ->type_name("DIR")
+      ->capture_default_str();
+  add_json_to_stdout(*added, command->json);
+}
+
 std::string names_of(const CLI::App& command) {
   std::string names;
   for (const CLI::App* subcommand : command.get_subcommands([](const CLI::App*) { return true; }))
@@ -230,6 +295,8 @@ int run(int argc, char** argv) {
   add_capacity(app, action);
   add_sweep(app, action);
   add_report(app, action);
+  add_calibrate(app, action);
+  add_validate(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -238,7 +305,8 @@ int run(int argc, char** argv) {
   }
   if (!action)
     throw InputError(
-        "found no subcommand, expected list, describe, run, capacity, sweep or report");
+        "found no subcommand, expected list, describe, run, capacity, sweep, report, calibrate or "
+        "validate");
   return action();
 }
 

@@ -31,6 +31,7 @@ import race
 import readme
 import speed
 import tests
+import validate
 from common import Lines, Skip, Unusable
 
 # Groups in order; "idle" and "bench" read what "quickstart" and "link" measured.
@@ -38,7 +39,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [laws, pipelining, machines, predictions, measured, speed],
+    4: [laws, pipelining, machines, predictions, measured, speed, validate],
 }
 
 
