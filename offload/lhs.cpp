@@ -24,10 +24,11 @@ class Scheduler {
 
   LhsState& state_;
   LhsRuleSet& rules_;
+  std::vector<size_t> asked_;  // the rules that can decide in this round
 };
 
 bool Scheduler::better(int a, int b) {
-  for (size_t i = 0; i < rules_.rules.size(); ++i) {
+  for (const size_t i : asked_) {
     const int verdict = rules_.rules[i]->compare(state_, a, b);
     if (verdict == 0) continue;
     ++rules_.counts[i];
@@ -38,6 +39,9 @@ bool Scheduler::better(int a, int b) {
 
 int Scheduler::pick() {
   state_.begin_round();
+  asked_.clear();
+  for (size_t i = 0; i < rules_.rules.size(); ++i)
+    if (includes(state_.facts, rules_.rules[i]->where)) asked_.push_back(i);
   int best = -1;
   for (const int node : state_.ready) {
     if (state_.blocked(state_.node(node))) continue;

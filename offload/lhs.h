@@ -62,6 +62,21 @@ class NodeLists {
 
 struct LhsState;
 
+// What holds in a round of choosing: of some node that may be chosen, or of the state.
+enum class LhsFacts : uint8_t {
+  none = 0,
+  start = 1,
+  host_write = 2,  // a start
+  done = 4,
+  stall = 8,  // not due yet
+  backed_up = 16,
+  pressure = 32,  // over half of the memory limit
+};
+constexpr LhsFacts operator|(LhsFacts a, LhsFacts b) {
+  return static_cast<LhsFacts>(static_cast<int>(a) | static_cast<int>(b));
+}
+constexpr bool includes(LhsFacts all, LhsFacts asked) { return (all | asked) == all; }
+
 // The settings among the rules' names (lhs_rule_table()).
 struct LhsSettings {
   bool stall_over_move_to_host = true, lane_depth = true, decrease_memory_bytes = true;
@@ -73,6 +88,7 @@ struct LhsSettings {
 struct LhsRule {
   LhsRuleInfo info;
   int (*compare)(const LhsState&, int a, int b);
+  LhsFacts where = LhsFacts::none;  // it never decides in a round without all of these
 };
 const std::vector<LhsRule>& lhs_rules();
 
@@ -104,6 +120,7 @@ struct LhsState {
   LhsSettings settings;
 
   // What a round of choosing asks more than once.
+  LhsFacts facts = LhsFacts::none;
   bool over_half_of_limit = false;
   double next_due = 0;                               // after now, of the ready nodes; 0: none
   std::array<bool, lhs_resource_count> backed_up{};  // a ready done waits for the resource

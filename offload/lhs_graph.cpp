@@ -109,15 +109,24 @@ LhsState lhs_state(const BodyGraph& graph, const BodyOrder& original,
 
 void LhsState::begin_round() {
   over_half_of_limit = memory_limit > 0 && memory.usage() > memory_limit / 2;
+  facts = over_half_of_limit ? LhsFacts::pressure : LhsFacts::none;
   double due = std::numeric_limits<double>::infinity();
   backed_up = {};
   selective_dones = 0;
   for (const int i : ready) {
     const LhsNode& each = node(i);
     if (each.ready > now) due = std::min(due, each.ready);
-    if (blocked(each)) backed_up[static_cast<size_t>(each.resource)] = true;
     selective_dones += each.is_done() && each.hint->selective ? 1 : 0;
     if (over_half_of_limit) changes[index_of(i)] = memory.change(each.item);
+    if (blocked(each)) {
+      backed_up[static_cast<size_t>(each.resource)] = true;
+      facts = facts | LhsFacts::backed_up;
+      continue;
+    }
+    if (each.is_start())
+      facts = facts | (each.to_host ? LhsFacts::start | LhsFacts::host_write : LhsFacts::start);
+    if (each.is_done()) facts = facts | LhsFacts::done;
+    if (each.ready > now) facts = facts | LhsFacts::stall;
   }
   next_due = due == std::numeric_limits<double>::infinity() ? 0 : due;
 }

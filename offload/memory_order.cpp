@@ -206,10 +206,16 @@ BodyGraph graph_of(const Program& program, const Segment& segment) {
   BodyGraph graph{program, segment, dependencies(program, segment), {}, {}};
   graph.after.resize(graph.before.size());
   graph.touches.resize(graph.before.size());
+  std::vector<size_t> readers(graph.before.size());
+  for (const std::vector<int>& before : graph.before)
+    for (const int from : before)
+      ++readers[index_of(from)];
   for (int i = 0; i < graph.size(); ++i) {
+    graph.after[index_of(i)].reserve(readers[index_of(i)]);
     for (const int from : graph.before[index_of(i)])
       graph.after[index_of(from)].push_back(i);
     std::vector<LocalTensor>& locals = graph.touches[index_of(i)];
+    locals.reserve(graph.op(i).inputs.size() + graph.op(i).outputs.size());
     const auto note = [&](const Operand& operand, bool writes) {
       const Tensor& tensor = program.at(operand.tensor);
       if (tensor.extent != Extent::local) return;
