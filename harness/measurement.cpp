@@ -213,6 +213,22 @@ std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
   return result;
 }
 
+std::vector<std::vector<double>> mean_op_seconds(const Schedule& schedule,
+                                                 const std::vector<Trace>& traces) {
+  std::vector<std::vector<double>> means;
+  for (const Segment& segment : schedule.program.segments)
+    means.emplace_back(segment.ops.size());
+  for (const Trace& trace : traces)
+    for (const Span& span : trace.spans)
+      if (span.kind == SpanKind::op)
+        means[index_of(span.segment)][index_of(span.op)] += seconds_of(span);
+  for (size_t s = 0; s < means.size(); ++s)
+    for (double& sum : means[s])
+      sum /= static_cast<double>(schedule.program.segments[s].trips) *
+             static_cast<double>(traces.size());
+  return means;
+}
+
 double segment_seconds(const Trace& trace, int segment) {
   double begin = std::numeric_limits<double>::infinity(), end = 0;
   for (const Span& span : trace.spans) {

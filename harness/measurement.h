@@ -61,6 +61,11 @@ int64_t planned_bytes(const Schedule& schedule, Lane lane, int segment);  // of 
 std::vector<std::pair<OpKind, double>> seconds_by_kind(const Schedule& schedule,
                                                        const Trace& trace);
 
+// Mean seconds of every op [segment][op] over all iterations of all steps, on its own lane and
+// beside whatever else ran.
+std::vector<std::vector<double>> mean_op_seconds(const Schedule& schedule,
+                                                 const std::vector<Trace>& traces);
+
 // The segment of a pass with the most iterations, the first of equal ones: its layers stand for the
 // model's. -1 where the program has no such pass.
 int longest_segment(const Program& program, Pass pass);

@@ -56,6 +56,7 @@ std::string InputDigests::of(const Point& point) {
   };
   add("model", point.model, models);
   add("machine", point.machine, machines);
+  add("profile", point.profile, {});
   if (!point.link.empty()) add("link", parse_link_option(point.link).machine, machines);
   return all;
 }

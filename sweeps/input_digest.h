@@ -12,7 +12,7 @@ namespace spillway {
 class InputDigests {
  public:
   // "model 0123456789abcdef, machine ...": FNV-1a (64 bits) of the files that the point's model,
-  // machine and link name. Empty when all are shipped; a file that cannot be read counts for
+  // machine, profile and link name. Empty when all are shipped; a file that cannot be read counts for
   // nothing here, as the point itself fails by it.
   std::string of(const Point& point);
 

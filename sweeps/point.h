@@ -10,6 +10,7 @@
 
 #include "harness/executor.h"
 #include "harness/program.h"
+#include "offload/latency.h"
 #include "offload/lhs_options.h"
 #include "workloads/workload.h"
 
@@ -35,6 +36,8 @@ struct Point {
   LhsRules lhs_rules;
   LhsLimits lhs_limits;
   double memory_slop = 95;  // percent
+  LatencyModel latency_model = LatencyModel::size;
+  std::string profile;  // a result's file, of the measured model
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
   StateBytes state_bytes;

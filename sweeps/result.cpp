@@ -163,6 +163,17 @@ json op_seconds_of(const Schedule& schedule, const Trace& trace) {
   return object;
 }
 
+// By "segment.op", over all iterations of all steps: a profile.
+json op_mean_seconds_of(const Schedule& schedule, const std::vector<Trace>& traces) {
+  const std::vector<Segment>& segments = schedule.program.segments;
+  const std::vector<std::vector<double>> means = mean_op_seconds(schedule, traces);
+  json object = json::object();
+  for (size_t s = 0; s < segments.size(); ++s)
+    for (size_t op = 0; op < segments[s].ops.size(); ++op)
+      object[segments[s].name + "." + segments[s].ops[op].name] = means[s][op];
+  return object;
+}
+
 // The step whose duration is nearest to the median.
 const Trace& typical(const std::vector<Trace>& traces) {
   const double median = median_over(traces, [](const Trace& trace) { return trace.seconds; });
@@ -240,6 +251,7 @@ const char* const run_fields[] = {"step_seconds",
                                   "gradient_digest",
                                   "compute_lane",
                                   "op_seconds",
+                                  "op_mean_seconds",
                                   "timeline",
                                   "steps"};
 
@@ -250,6 +262,7 @@ void add_times(json& result, const Prepared& prepared, const std::vector<Trace>&
     result["steps"].push_back(step_json(schedule, trace));
   const Trace& trace = typical(traces);
   result["op_seconds"] = op_seconds_of(schedule, trace);
+  result["op_mean_seconds"] = op_mean_seconds_of(schedule, traces);
   result["timeline"] = timeline(schedule, trace);
   if (prepared.point.ranks.differ()) result["rank_waiting_seconds"] = trace.rank_waiting_seconds;
   summarize(result);

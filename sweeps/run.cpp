@@ -12,6 +12,7 @@
 #include "offload/pipeline.h"
 #include "offload/scheduler.h"
 #include "sweeps/machines.h"
+#include "sweeps/profile.h"
 #include "workloads/shard.h"
 #include "workloads/workload.h"
 
@@ -111,8 +112,20 @@ int64_t lhs_memory_limit(const Point& point, const Machine& machine, const Progr
   return std::max<int64_t>(1, static_cast<int64_t>(limit * point.memory_slop / 100));
 }
 
-SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
-                                   const Program& program) {
+// What LHS takes ops to last. Adds what a profile lacks to the warnings.
+OpSeconds latencies(const Point& point, Prepared& prepared, const Program& program) {
+  OpSeconds size = [&prepared](const Program& of, const Op& op) {
+    return op_seconds(of, op, prepared.machine, prepared.sim);
+  };
+  if (point.latency_model == LatencyModel::xla) return xla_seconds(std::move(size));
+  if (point.latency_model == LatencyModel::size) return size;
+  std::map<std::string, double> profile = load_profile(point.profile);
+  // A profile names the bodies that are scheduled.
+  match_profile(profile, merge_straight_line(program), point.profile, prepared.config.warnings);
+  return measured_seconds(std::move(profile), std::move(size));
+}
+
+SchedulerOptions scheduler_options(const Point& point, Prepared& prepared, const Program& program) {
   SchedulerOptions options;
   options.lhs = point.lhs;
   options.collectives_without_lhs = point.lhs_off_collectives == "adjacent"
@@ -121,9 +134,7 @@ SchedulerOptions scheduler_options(const Point& point, const Prepared& prepared,
   options.rules = point.lhs_rules;
   options.limits = point.lhs_limits;
   options.memory_limit = lhs_memory_limit(point, prepared.machine, program);
-  options.seconds = [&prepared](const Program& of, const Op& op) {
-    return op_seconds(of, op, prepared.machine, prepared.sim);
-  };
+  options.seconds = latencies(point, prepared, program);
   return options;
 }
 
