@@ -15,6 +15,7 @@ import idle
 import kill
 import large
 import laws
+import lhs
 import link
 import machines
 import measured
@@ -39,7 +40,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [laws, pipelining, machines, predictions, measured, speed, validate],
+    4: [lhs, laws, pipelining, machines, predictions, measured, speed, validate],
 }
 
 
