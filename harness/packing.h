@@ -16,11 +16,19 @@ struct Packing {
   int64_t height = 0;           // largest offset + size
 };
 
+struct PackingGoal {
+  // Ascending positions at which a part of the timeline begins that few blocks reach across; the
+  // first part begins at 0. Blocks within one part do not meet those of another.
+  std::vector<int> cuts;
+  int64_t slack = 0;  // a height that is so near to the load is low enough
+};
+
 // Largest sum of sizes alive at one position; no packing is lower.
 int64_t load_of(const std::vector<Block>& blocks);
 
-// Deterministic. Greedy placement under several orders, the best of them improved by moving what
-// sticks out to an earlier turn, until the height is the load or a fixed number of tries is spent.
-Packing pack(const std::vector<Block>& blocks);
+// Deterministic. Blocks that reach across cuts lie at the bottom; above them each part is packed by
+// itself: greedily under several orders, until one is low enough, else the best order is improved
+// by moving what sticks out, or lives beside it, to an earlier turn, a fixed number of times.
+Packing pack(const std::vector<Block>& blocks, const PackingGoal& goal = {});
 
 }  // namespace spillway

@@ -83,6 +83,37 @@ TEST(Packing, TrainingLikeBodiesAreWithinAPercentOfTheLoad) {
   }
 }
 
+// Cut where the bodies of training_like() begin.
+const PackingGoal by_bodies{.cuts = {0, 40, 80, 120}, .slack = 0};
+
+TEST(Packing, PartsAreWithinAPercentOfTheLoadToo) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const std::vector<Block> blocks = training_like(seed, 60);
+    const Packing packing = pack(blocks, by_bodies);
+    expect_sound(blocks, packing);
+    EXPECT_LE(packing.height, load_of(blocks) * 101 / 100) << "seed " << seed;
+  }
+}
+
+// 10 lies across both parts; above it 3 and 4 fit beside each other, not on top.
+TEST(Packing, WhatReachesAcrossLiesAtTheBottom) {
+  const std::vector<Block> blocks = {{3, 0, 4}, {10, 2, 7}, {4, 5, 9}};
+  const Packing packing = pack(blocks, {.cuts = {0, 5}, .slack = 0});
+  expect_sound(blocks, packing);
+  EXPECT_EQ(packing.offset[1], 0);
+  EXPECT_EQ(packing.height, 14);
+}
+
+TEST(Packing, SlackIsWhatMayBeWasted) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    const std::vector<Block> blocks = training_like(seed, 30);
+    const int64_t slack = load_of(blocks) / 20;
+    const Packing packing = pack(blocks, {.cuts = by_bodies.cuts, .slack = slack});
+    expect_sound(blocks, packing);
+    EXPECT_LE(packing.height, load_of(blocks) + slack) << "seed " << seed;
+  }
+}
+
 TEST(Packing, ArbitrarySizesStaySoundAndNear) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     std::mt19937 random(seed);
@@ -101,6 +132,7 @@ TEST(Packing, ArbitrarySizesStaySoundAndNear) {
 TEST(Packing, IsRepeatable) {
   const std::vector<Block> blocks = training_like(3, 60);
   EXPECT_EQ(pack(blocks).offset, pack(blocks).offset);
+  EXPECT_EQ(pack(blocks, by_bodies).offset, pack(blocks, by_bodies).offset);
 }
 
 }  // namespace
