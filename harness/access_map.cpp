@@ -89,7 +89,10 @@ class Player {
   };
 
   BodyAccesses accesses_of(int segment) const {
+    const std::vector<Event>& events = unrolled_.bodies[index_of(segment)].events;
     BodyAccesses body;
+    body.list.reserve(4 * events.size());
+    body.first.reserve(events.size() + 1);
     const auto add = [&](AccessKind kind, const Operand& operand, int op) {
       const size_t tensor = static_cast<size_t>(operand.tensor);
       const bool placed = plan_.offset[tensor] != -1;
@@ -97,7 +100,7 @@ class Player {
       body.list.push_back({kind, operand.tensor, op, parts_.first[tensor], parts_.first[tensor + 1],
                            operand.index, placed});
     };
-    for (const Event& event : unrolled_.bodies[index_of(segment)].events) {
+    for (const Event& event : events) {
       body.first.push_back(static_cast<int>(body.list.size()));
       for_each_access(schedule_, segment, event, add);
     }
@@ -120,8 +123,8 @@ class Player {
       played_.clear();
       for (int a = body.first[k]; a < body.first[k + 1]; ++a)
         play_access(body.list[index_of(a)], r, run.iteration);
-      now_.needed[lane] = 0;  // a lane is in order by itself
-      result_.needed[index_of(now_.event)] = now_.needed;
+      // A lane is in order by itself.
+      result_.needed[index_of(now_.event)] = with_count(now_.needed, lane, 0);
     }
   }
 
@@ -189,9 +192,8 @@ class Player {
     const bool valued = piece.kind == AccessKind::write || piece.kind == AccessKind::initial;
     if (piece.tensor != access.tensor || !(valued || piece.held))
       violate(told(access, part), " does not find its value: last comes ", told(piece));
-    int& needed = now_.needed[piece.write_lane];
-    needed = std::max(needed, piece.write_count);
-    piece.used[now_.lane] = now_.count;
+    join(now_.needed, with_count({}, piece.write_lane, piece.write_count));
+    piece.used = with_count(piece.used, now_.lane, now_.count);
   }
 
   void write(const BodyAccess& access, int part, Piece& piece) {
@@ -203,8 +205,14 @@ class Player {
     if (apart_ && access.kind == AccessKind::write && !alive)
       violate(told(access, part), " comes while its tensor has no place");
     join(now_.needed, piece.used);
-    piece = {{}, now_.event, now_.count, part, access.tensor, now_.lane, access.kind, false};
-    piece.used[now_.lane] = now_.count;
+    piece = {with_count({}, now_.lane, now_.count),
+             now_.event,
+             now_.count,
+             part,
+             access.tensor,
+             now_.lane,
+             access.kind,
+             false};
   }
 
   std::string told(const BodyAccess& access, int part) const {

@@ -48,14 +48,14 @@ std::vector<std::vector<int>> waiting_in(const BodyEvents& body) {
 
 class Thinner {
  public:
-  Thinner(const Unrolled& unrolled, const std::vector<Clock>& needed)
+  Thinner(const Unrolled& unrolled, const std::vector<Clock>& needed, std::vector<Clock> known)
       : unrolled_(unrolled),
         needed_(needed),
         dropped_(unrolled.sites.size()),
-        before_(clocks_of(unrolled, dropped_)),
-        links_(before_.size()),
+        known_(std::move(known)),
+        links_(known_.size()),
         runs_of_segment_(unrolled.bodies.size()),
-        agenda_(before_.size()) {
+        agenda_(known_.size()) {
     for (const BodyEvents& body : unrolled.bodies)
       waiting_.push_back(waiting_in(body));
     std::array<int, lane_count> last{-1, -1, -1, -1};
@@ -91,7 +91,7 @@ class Thinner {
   };
   struct Change {
     int event = 0;
-    Clock before;
+    Clock known;  // before it
   };
 
   // After a wait of this event of a body was dropped.
@@ -101,7 +101,7 @@ class Thinner {
       agenda_.add(unrolled_.runs[index_of(r)].first_event + event);
     for (int e = agenda_.take(); e >= 0; e = agenda_.take()) {
       const Clock clock = clock_before(e);
-      Clock& known = before_[index_of(e)];
+      Clock& known = known_[index_of(e)];
       if (clock == known) continue;
       changes_.push_back({e, known});
       known = clock;
@@ -115,7 +115,7 @@ class Thinner {
     dropped_[site] = false;
     agenda_.clear();
     for (const Change& change : changes_)
-      before_[index_of(change.event)] = change.before;
+      known_[index_of(change.event)] = change.known;
   }
 
   Clock clock_before(int e) const {
@@ -134,9 +134,8 @@ class Thinner {
   Clock clock_after(int e) const {
     const BodyRun& run = unrolled_.runs[index_of(links_[index_of(e)].run)];
     const Event& event = unrolled_.body_of(run).events[index_of(e - run.first_event)];
-    Clock clock = before_[index_of(e)];
-    clock[index_of(event.lane)] = run.before[index_of(event.lane)] + event.sequence + 1;
-    return clock;
+    const size_t lane = index_of(event.lane);
+    return with_count(known_[index_of(e)], lane, run.before[lane] + event.sequence + 1);
   }
 
   void add_followers(int e) {
@@ -150,7 +149,7 @@ class Thinner {
   const Unrolled& unrolled_;
   const std::vector<Clock>& needed_;
   std::vector<bool> dropped_;  // per site
-  std::vector<Clock> before_;  // per event, as clocks_of() without what is dropped
+  std::vector<Clock> known_;   // per event, without what is dropped
   std::vector<Links> links_;   // per event
   std::vector<std::vector<int>> runs_of_segment_;
   std::vector<std::vector<std::vector<int>>> waiting_;  // per segment
@@ -160,8 +159,9 @@ class Thinner {
 
 }  // namespace
 
-std::vector<bool> implied_waits(const Unrolled& unrolled, const std::vector<Clock>& needed) {
-  return Thinner(unrolled, needed).thin();
+std::vector<bool> implied_waits(const Unrolled& unrolled, const std::vector<Clock>& needed,
+                                std::vector<Clock> known) {
+  return Thinner(unrolled, needed, std::move(known)).thin();
 }
 
 }  // namespace spillway

@@ -7,9 +7,11 @@
 
 namespace spillway {
 
-// `needed` as AccessMap has it; clocks_of() with all waits must cover it. Site by site, in their
-// order: dropped if, after those dropped before, all that is needed is known without it too. One
-// pass is enough: with fewer waits, a wait that was needed before is needed still.
-std::vector<bool> implied_waits(const Unrolled& unrolled, const std::vector<Clock>& needed);
+// Per event, what must be finished before it (AccessMap::needed) and what is known to be with all
+// waits (for_each_clock()), which must cover it. Site by site, in their order: dropped if, after those
+// dropped before, all that is needed is known without it too. One pass is enough: with fewer waits, a
+// wait that was needed before is needed still.
+std::vector<bool> implied_waits(const Unrolled& unrolled, const std::vector<Clock>& needed,
+                                std::vector<Clock> known);
 
 }  // namespace spillway

@@ -14,7 +14,10 @@ bool may_overlap(const Program& program, const Operand& a, const Operand& b, int
 // name slot -1 of a ring: the remainder is taken non-negative.
 inline int64_t slice_of(const Tensor& tensor, const Index& index, int64_t iteration) {
   int64_t slice = index.stride * iteration + index.offset;
-  if (tensor.ring) slice = (slice % tensor.slices + tensor.slices) % tensor.slices;
+  if (tensor.ring) {
+    slice %= tensor.slices;
+    return slice < 0 ? slice + tensor.slices : slice;
+  }
   if (slice < 0 || slice >= tensor.slices)
     check(false, "slice ", slice, " of tensor ", tensor.name, " with ", tensor.slices, " slices");
   return slice;

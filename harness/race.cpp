@@ -20,16 +20,28 @@ class Proof {
   }
 
   std::vector<bool> no_sites() const { return std::vector<bool>(unrolled_.sites.size()); }
-  std::vector<bool> implied() const { return implied_waits(unrolled_, map_.needed); }
 
   // Without the waits of disabled sites.
   std::optional<Race> race(const std::vector<bool>& disabled) const {
     if (!unrolled_.deadlock.empty()) return Race{unrolled_.deadlock};
-    const std::vector<Clock> known = clocks_of(unrolled_, disabled);
-    for (size_t e = 0; e < known.size(); ++e)
-      if (!covers(known[e], map_.needed[e])) return Race{unordered(e, known[e])};
+    int first = -1;
+    Clock known{};
+    for_each_clock(unrolled_, disabled, [&](int event, const Clock& clock) {
+      if (first >= 0 || covers(clock, map_.needed[index_of(event)])) return;
+      first = event;
+      known = clock;
+    });
+    if (first >= 0) return Race{unordered(first, known)};
     if (map_.violation) return Race{*map_.violation};
     return std::nullopt;
+  }
+
+  // Of a schedule without a race.
+  std::vector<bool> implied() const {
+    std::vector<Clock> known;
+    known.reserve(map_.needed.size());
+    for_each_clock(unrolled_, no_sites(), [&](int, const Clock& clock) { known.push_back(clock); });
+    return implied_waits(unrolled_, map_.needed, std::move(known));
   }
 
   Schedule without(Schedule schedule, const std::vector<bool>& disabled) const {
@@ -44,14 +56,13 @@ class Proof {
   }
 
  private:
-  std::string unordered(size_t event, const Clock& known) const {
-    const Clock& needed = map_.needed[event];
+  std::string unordered(int event, const Clock& known) const {
+    const Clock& needed = map_.needed[index_of(event)];
     size_t lane = 0;
     while (known[lane] >= needed[lane])
       ++lane;
     return "not ordered: " + describe_conflict(schedule_, plan_, unrolled_,
-                                               unrolled_.event_of(lane, needed[lane]),
-                                               static_cast<int>(event));
+                                               unrolled_.event_of(lane, needed[lane]), event);
   }
 
   const Schedule& schedule_;

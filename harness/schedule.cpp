@@ -59,6 +59,7 @@ void check_dependencies(const Program& program, const Segment& segment,
 void add_lanes(const Segment& segment, const BodyOrder& order, SegmentSchedule& result) {
   std::vector<int> place(segment.ops.size(), -1);  // on the op's own lane
   std::vector<LaneStep>& compute = result.lanes[index_of(Lane::compute)];
+  compute.reserve(order.size());
   for (const auto& [kind, op] : order) {
     const Lane lane = lane_of(segment.ops[index_of(op)]);
     LaneStep step{kind, op, {}, {}, {}};

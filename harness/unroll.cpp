@@ -158,26 +158,4 @@ Unrolled unroll(const Schedule& schedule, int steps) {
   return result;
 }
 
-std::vector<Clock> clocks_of(const Unrolled& unrolled, const std::vector<bool>& disabled) {
-  std::vector<Clock> before(index_of(unrolled.events)), finished(before.size());
-  std::array<Clock, lane_count> after{};  // of the last event of each lane
-  for (const BodyRun& run : unrolled.runs) {
-    const BodyEvents& body = unrolled.body_of(run);
-    size_t e = index_of(run.first_event);
-    for (const Event& event : body.events) {
-      const size_t lane = index_of(event.lane);
-      Clock clock = after[lane];
-      for (int w = event.first_wait; w < event.end_wait; ++w) {
-        const EventWait& wait = body.waits[index_of(w)];
-        if (!disabled[index_of(wait.site)])
-          join(clock, finished[index_of(run.first_event + wait.event)]);
-      }
-      before[e] = clock;
-      clock[lane] = run.before[lane] + event.sequence + 1;
-      after[lane] = finished[e++] = clock;
-    }
-  }
-  return before;
-}
-
 }  // namespace spillway

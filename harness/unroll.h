@@ -2,6 +2,7 @@
 // order: each body is put in order once, and its runs follow each other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -14,9 +15,19 @@ namespace spillway {
 // Events of each lane, counted from the first: all that are finished, or had better be.
 using Clock = std::array<int, lane_count>;
 
-inline void join(Clock& clock, const Clock& other) {
+inline void join(Clock& clock, Clock other) {
   for (size_t lane = 0; lane < lane_count; ++lane)
     clock[lane] = clock[lane] < other[lane] ? other[lane] : clock[lane];
+}
+
+// The clock with another count on one lane. Written whole: a store of one count would hold up the
+// load of all four that follows.
+inline Clock with_count(Clock clock, size_t lane, int count) {
+  static constexpr Clock only[lane_count] = {
+      {-1, 0, 0, 0}, {0, -1, 0, 0}, {0, 0, -1, 0}, {0, 0, 0, -1}};
+  for (size_t k = 0; k < lane_count; ++k)
+    clock[k] = (count & only[lane][k]) | (clock[k] & ~only[lane][k]);
+  return clock;
 }
 
 inline bool covers(const Clock& known, const Clock& needed) {
@@ -83,8 +94,28 @@ struct Unrolled {
 // body all have the same order.
 Unrolled unroll(const Schedule& schedule, int steps);
 
-// Per event: what is known to be finished when it begins, by program order on lanes and the waits
-// whose site is not disabled.
-std::vector<Clock> clocks_of(const Unrolled& unrolled, const std::vector<bool>& disabled);
+// Calls visit(event, clock) for every event in their order, with what is known to be finished when it
+// begins: by program order on lanes and the waits whose site is not disabled.
+template <class Visit>
+void for_each_clock(const Unrolled& unrolled, const std::vector<bool>& disabled,
+                    const Visit& visit) {
+  std::array<Clock, lane_count> after{};  // of the last event of each lane
+  std::vector<Clock> finished;            // after each event of this run
+  for (const BodyRun& run : unrolled.runs) {
+    const BodyEvents& body = unrolled.body_of(run);
+    finished.resize(std::max(finished.size(), body.events.size()));
+    for (size_t k = 0; k < body.events.size(); ++k) {
+      const Event& event = body.events[k];
+      const size_t lane = index_of(event.lane);
+      Clock clock = after[lane];
+      for (int w = event.first_wait; w < event.end_wait; ++w) {
+        const EventWait& wait = body.waits[index_of(w)];
+        if (!disabled[index_of(wait.site)]) join(clock, finished[index_of(wait.event)]);
+      }
+      visit(run.first_event + static_cast<int>(k), clock);
+      after[lane] = finished[k] = with_count(clock, lane, run.before[lane] + event.sequence + 1);
+    }
+  }
+}
 
 }  // namespace spillway
