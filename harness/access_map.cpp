@@ -116,16 +116,22 @@ class Player {
       const Event& event = events[k];
       if (body.first[k] == body.first[k + 1] || !happens(program_, run, event)) continue;
       const size_t lane = index_of(event.lane);
-      now_ = {run.first_event + static_cast<int>(k),
-              run.before[lane] + event.sequence + 1,
-              static_cast<uint8_t>(lane),
-              {}};
+      begin_event(run.first_event + static_cast<int>(k), lane,
+                  run.before[lane] + event.sequence + 1);
       played_.clear();
       for (int a = body.first[k]; a < body.first[k + 1]; ++a)
         play_access(body.list[index_of(a)], r, run.iteration);
       // A lane is in order by itself.
       result_.needed[index_of(now_.event)] = with_count(now_.needed, lane, 0);
     }
+  }
+
+  // Member by member, here and in write(): a whole one would be put together in memory first.
+  void begin_event(int event, size_t lane, int count) {
+    now_.event = event;
+    now_.count = count;
+    now_.lane = static_cast<uint8_t>(lane);
+    now_.needed = {};
   }
 
   void play_access(const BodyAccess& access, int run, int64_t iteration) {
@@ -205,14 +211,14 @@ class Player {
     if (apart_ && access.kind == AccessKind::write && !alive)
       violate(told(access, part), " comes while its tensor has no place");
     join(now_.needed, piece.used);
-    piece = {with_count({}, now_.lane, now_.count),
-             now_.event,
-             now_.count,
-             part,
-             access.tensor,
-             now_.lane,
-             access.kind,
-             false};
+    piece.used = with_count({}, now_.lane, now_.count);
+    piece.write_event = now_.event;
+    piece.write_count = now_.count;
+    piece.write_part = part;
+    piece.tensor = access.tensor;
+    piece.write_lane = now_.lane;
+    piece.kind = access.kind;
+    piece.held = false;
   }
 
   std::string told(const BodyAccess& access, int part) const {
