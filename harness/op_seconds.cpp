@@ -96,15 +96,19 @@ std::span<const Op> earlier_ops(const Program& program, const Op& op) {
   return {};
 }
 
-// Whether a product earlier in the body has quantised operand i of this one. Blocks that share a
-// scale lie along the summed axis, so each of the two axes needs a quantised copy of its own: a
-// layer's weight is quantised once in forward and twice in backward.
+// Whether a product earlier in the body has quantised operand i of this one. FP8 scales a whole
+// tensor (delayed scaling; cuBLASLt takes a scalar), so one quantised copy serves products that sum
+// over either axis. Blocks of NVFP4 that share a scale lie along the summed axis: each of the two
+// axes needs a copy of its own, a layer's weight is quantised once in forward and twice in backward.
 bool quantised_before(std::span<const Op> earlier, const Op& op, size_t i) {
+  const bool either_axis = op.attributes.precision == Precision::fp8;
   for (const Op& other : earlier) {
     if (!is_product(other.kind)) continue;
     if (other.attributes.precision != op.attributes.precision) continue;
     for (size_t j = 0; j < 2; ++j)
-      if (other.inputs[j] == op.inputs[i] && sums_rows(other, j) == sums_rows(op, i)) return true;
+      if (other.inputs[j] == op.inputs[i] &&
+          (either_axis || sums_rows(other, j) == sums_rows(op, i)))
+        return true;
   }
   return false;
 }

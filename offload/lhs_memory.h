@@ -11,7 +11,8 @@ namespace spillway {
 
 class LhsMemory {
  public:
-  explicit LhsMemory(const BodyGraph& graph) : graph_(graph), seen_(graph.program.tensors.size()) {}
+  explicit LhsMemory(const BodyGraph& graph)
+      : graph_(graph), seen_(graph.program.tensors.size()), usage_(graph.bytes_around) {}
 
   struct Change {
     int64_t increase = 0;  // after the node, negative where it frees
@@ -27,7 +28,7 @@ class LhsMemory {
 
   const BodyGraph& graph_;
   std::vector<bool> seen_;  // per tensor of the program: live, or dead again
-  int64_t usage_ = 0;
+  int64_t usage_;
 };
 
 }  // namespace spillway

@@ -164,20 +164,22 @@ class Greedy {
   std::vector<int> uses_, total_;  // per tensor: ops still to touch it, ops in all
 };
 
-// A D2H right after its producer, an H2D right before its first reader.
-std::vector<int> settle_copies(const BodyGraph& graph, std::vector<int> ops) {
-  for (int copy = 0; copy < graph.size(); ++copy) {
-    const bool out = graph.op(copy).kind == OpKind::copy_d2h;
-    const std::vector<int>& anchors =
-        out ? graph.before[index_of(copy)] : graph.after[index_of(copy)];
-    if (!is_host_copy(graph.op(copy)) || anchors.empty()) continue;
-    ops.erase(std::find(ops.begin(), ops.end(), copy));
-    const auto is_anchor = [&](int op) {
-      return std::find(anchors.begin(), anchors.end(), op) != anchors.end();
+// Where an op holds memory for the shortest time: a D2H right after its producer; an H2D, and a
+// slice, whose stack stays whatever it does, right before the first reader.
+std::vector<int> settle(const BodyGraph& graph, std::vector<int> ops) {
+  for (int op = 0; op < graph.size(); ++op) {
+    const OpKind kind = graph.op(op).kind;
+    const bool out = kind == OpKind::copy_d2h;
+    const bool in = kind == OpKind::copy_h2d || kind == OpKind::slice_cast;
+    const std::vector<int>& anchors = out ? graph.before[index_of(op)] : graph.after[index_of(op)];
+    if (!(out || in) || anchors.empty()) continue;
+    ops.erase(std::find(ops.begin(), ops.end(), op));
+    const auto is_anchor = [&](int other) {
+      return std::find(anchors.begin(), anchors.end(), other) != anchors.end();
     };
     const auto place = out ? std::find_if(ops.rbegin(), ops.rend(), is_anchor).base()
                            : std::find_if(ops.begin(), ops.end(), is_anchor);
-    ops.insert(place, copy);
+    ops.insert(place, op);
   }
   return ops;
 }
@@ -203,7 +205,7 @@ std::vector<int> with_detached(const BodyGraph& graph, const std::vector<bool>& 
 }  // namespace
 
 BodyGraph graph_of(const Program& program, const Segment& segment) {
-  BodyGraph graph{program, segment, dependencies(program, segment), {}, {}};
+  BodyGraph graph{program, segment, dependencies(program, segment), {}, {}, 0};
   graph.after.resize(graph.before.size());
   graph.touches.resize(graph.before.size());
   std::vector<size_t> readers(graph.before.size());
@@ -230,6 +232,34 @@ BodyGraph graph_of(const Program& program, const Segment& segment) {
       note(operand, true);
   }
   return graph;
+}
+
+std::vector<int64_t> bytes_around_segments(const Program& program) {
+  struct Life {
+    size_t first = 0, last = 0;
+    bool found = false;
+  };
+  std::vector<Life> lives(program.tensors.size());
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    for (const Op& op : program.segments[s].ops) {
+      for (const auto* operands : {&op.inputs, &op.outputs}) {
+        for (const Operand& operand : *operands) {
+          Life& life = lives[index_of(operand.tensor)];
+          if (!life.found) life = {s, s, true};
+          life.last = s;
+        }
+      }
+    }
+  }
+  std::vector<int64_t> bytes(program.segments.size(), 0);
+  for (size_t id = 0; id < lives.size(); ++id) {
+    const Tensor& tensor = program.tensors[id];
+    if (!lives[id].found || tensor.extent != Extent::step || tensor.space != Space::device)
+      continue;
+    for (size_t s = lives[id].first; s <= lives[id].last; ++s)
+      bytes[s] += tensor.bytes();
+  }
+  return bytes;
 }
 
 int64_t peak_bytes(const BodyGraph& graph, const std::vector<int>& ops) {
@@ -259,7 +289,7 @@ std::vector<int> memory_order(const BodyGraph& graph) {
   int64_t lowest = 0;
   for (const std::vector<int>& candidate :
        {program_order, DepthFirst(graph).order(), Greedy(graph).order()}) {
-    std::vector<int> ops = settle_copies(graph, with_detached(graph, detached, candidate));
+    std::vector<int> ops = settle(graph, with_detached(graph, detached, candidate));
     const int64_t peak = peak_bytes(graph, ops);
     if (!best.empty() && peak >= lowest) continue;
     best = std::move(ops);

@@ -23,11 +23,14 @@ struct BodyGraph {
   const Segment& segment;
   std::vector<std::vector<int>> before, after;
   std::vector<std::vector<LocalTensor>> touches;  // of each op
+  int64_t bytes_around = 0;  // of device tensors that live from segment to segment through this one
 
   int size() const { return static_cast<int>(segment.ops.size()); }
   const Op& op(int i) const { return segment.ops[static_cast<size_t>(i)]; }
 };
 BodyGraph graph_of(const Program& program, const Segment& segment);
+// Per segment: device bytes of tensors of Extent::step that are alive while it runs.
+std::vector<int64_t> bytes_around_segments(const Program& program);
 
 // Largest sum of local device bytes alive at one position when the ops run one after the other.
 int64_t peak_bytes(const BodyGraph& graph, const std::vector<int>& ops);

@@ -16,8 +16,10 @@ OrderedProgram order_bodies(Program program, const SchedulerOptions& options) {
     is_on(options.rules, name);  // refuses what is no rule
   LhsRuleSet rules(options);
   OrderedProgram result{merge_straight_line(std::move(program)), {}, {}};
+  const std::vector<int64_t> around = bytes_around_segments(result.program);
   for (const Segment& segment : result.program.segments) {
-    const BodyGraph graph = graph_of(result.program, segment);
+    BodyGraph graph = graph_of(result.program, segment);
+    graph.bytes_around = around[result.orders.size()];
     BodyOrder order = blocking_order(graph, options.collectives_without_lhs);
     if (options.lhs) order = latency_hiding_order(graph, order, options, rules);
     result.orders.push_back(std::move(order));

@@ -70,7 +70,10 @@ std::vector<Use> uses_of(const Program& program) {
       if (op.kind == OpKind::copy_d2h) in().to_host = true;
       if (op.kind == OpKind::copy_h2d) out().from_host = true;
       if (op.kind == OpKind::copy_d2d) in().copied_from = out().copied_to = true;
-      if (op.kind == OpKind::reduce_scatter) in().scattered = out().scattered = true;
+      if (op.kind != OpKind::reduce_scatter) continue;
+      for (const auto* operands : {&op.inputs, &op.outputs})
+        for (const Operand& operand : *operands)
+          uses[index_of(operand.tensor)].scattered = true;
     }
   }
   return uses;

@@ -190,6 +190,12 @@ const std::vector<Field>& fields() {
       {"resident-tail", "N", "of the last N layers what is offloaded stays on the device [0]",
        [](const P& p) { return unless_default(p.resident_tail, 0); },
        [](P& p, S s) { p.resident_tail = parse_non_negative("--resident-tail", s); }},
+      {"combine-collectives", "BYTES|nGiB|none",
+       "join weight gathers, and gradient reduce-scatters, up to so many bytes [none]",
+       [](const P& p) { return p.combine_bytes == 0 ? "" : std::to_string(p.combine_bytes); },
+       [](P& p, S s) {
+         p.combine_bytes = s == "none" ? 0 : parse_bytes("--combine-collectives", s);
+       }},
       {"lhs-off-collectives", "post|adjacent",
        "collectives without LHS: XLA's post-process, or blocking",
        [](const P& p) { return p.lhs_off_collectives; },

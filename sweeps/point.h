@@ -37,7 +37,8 @@ struct Point {
   LhsLimits lhs_limits;
   double memory_slop = 95;  // percent
   LatencyModel latency_model = LatencyModel::size;
-  std::string profile;  // a result's file, of the measured model
+  std::string profile;        // a result's file, of the measured model
+  int64_t combine_bytes = 0;  // collectives are joined up to so many bytes; 0: none are
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
   StateBytes state_bytes;

@@ -9,6 +9,7 @@
 #include "harness/error.h"
 #include "harness/measurement.h"
 #include "harness/race.h"
+#include "offload/combine.h"
 #include "offload/pipeline.h"
 #include "offload/scheduler.h"
 #include "sweeps/machines.h"
@@ -229,6 +230,7 @@ Prepared plan_point(const Point& point, const Settings& settings) {
                 apply_policy(std::move(program), parse_policy(point.policy), point.resident_tail));
   result.summary = std::move(chosen.summary);
   program = clock.lap(At::pipeline, pipeline(std::move(chosen.program), pipeline_options(point)));
+  program = clock.lap(At::pipeline, combine_collectives(std::move(program), point.combine_bytes));
   result.executed = executed_flops(program);
   const SchedulerOptions options = scheduler_options(point, result, program);
   OrderedProgram ordered = clock.lap(At::order, order_bodies(std::move(program), options));

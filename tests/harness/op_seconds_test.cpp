@@ -67,8 +67,8 @@ TEST(OpSeconds, NarrowFormatsQuantiseTheirOperands) {
 }
 
 // Two products of one activation x, then the two weight gradients, which sum over the rows of x
-// instead: x is quantised by the first of either pair. x, w: 96 and 64 bytes, dy: 48.
-TEST(OpSeconds, AnOperandIsQuantisedOncePerBodyAndSummedAxis) {
+// instead. x, w: 96 and 64 bytes, dy: 48.
+Program products_and_gradients(Precision precision) {
   Program program;
   const auto tensor = [&](const Shape& shape) {
     return device_tensor(program, shape, DType::bf16);
@@ -78,7 +78,7 @@ TEST(OpSeconds, AnOperandIsQuantisedOncePerBodyAndSummedAxis) {
   for (int i = 0; i < 4; ++i) {
     Op op;
     op.kind = OpKind::matmul;
-    op.attributes.precision = Precision::fp8;
+    op.attributes.precision = precision;
     op.inputs = i < 2 ? std::vector{x, tensor({4, 8})} : std::vector{dy[i - 2], x};
     op.outputs = {i < 2 ? tensor({6, 4}) : tensor({4, 8})};
     op.attributes.transpose_a = i >= 2;
@@ -86,12 +86,23 @@ TEST(OpSeconds, AnOperandIsQuantisedOncePerBodyAndSummedAxis) {
     body.ops.push_back(op);
   }
   program.segments.push_back(body);
-  const double product = 2 * 6 * 8 * 4 / 800.0;
-  const double bytes[] = {96 + 64, 64, 48 + 96, 48};
-  for (size_t i = 0; i < 4; ++i)
-    EXPECT_DOUBLE_EQ(op_seconds(program, program.segments[0].ops[i], round_machine(), {}),
-                     product + bytes[i] * 1.5 / 1200)
-        << i;
+  return program;
+}
+
+// One scale a tensor serves either axis: the first product quantises x for all four. Blocks lie
+// along the axis that is summed: the first of either pair quantises x.
+TEST(OpSeconds, AnOperandIsQuantisedOnceInFp8AndOnceASummedAxisInNvfp4) {
+  const double fp8[] = {96 + 64, 64, 48, 48}, nvfp4[] = {96 + 64, 64, 48 + 96, 48};
+  const double flops = 2 * 6 * 8 * 4;
+  for (const Precision precision : {Precision::fp8, Precision::nvfp4}) {
+    const Program program = products_and_gradients(precision);
+    const bool is_fp8 = precision == Precision::fp8;
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_DOUBLE_EQ(op_seconds(program, program.segments[0].ops[i], round_machine(), {}),
+                       is_fp8 ? flops / 800 + fp8[i] * 1.5 / 1200
+                              : flops / 1000 + nvfp4[i] * 2 / 1200)
+          << name_of(precision) << ' ' << i;
+  }
 }
 
 One attention_of(OpKind kind) {  // 2 sequences of 4, 2 heads of 4 over 1 kv head

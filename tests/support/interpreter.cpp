@@ -169,7 +169,7 @@ void Interpreter::execute(const Segment& segment, const Op& op, int64_t iteratio
     const auto first = static_cast<size_t>(first_slice(output, iteration));
     for (size_t s = 0; s < count; ++s) {
       target.at(first + s) =
-          only_moves_data(op.kind) ? inputs[0].at(s) : mixed(mixed(computed, k), s);
+          only_moves_data(op.kind) ? inputs[k].at(s) : mixed(mixed(computed, k), s);
     }
   }
 }

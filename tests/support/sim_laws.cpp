@@ -49,11 +49,12 @@ int64_t unplanned_bytes(const Schedule& schedule, const Trace& trace) {
   for (const Segment& segment : schedule.program.segments)
     for (const Op& op : segment.ops) {
       if (lane_of(op) == Lane::compute) continue;
-      // Of a gather the full buffer, which is what comes out.
-      const bool gather = op.kind == OpKind::all_gather;
-      const Operand& moved = gather ? op.outputs.front() : op.inputs.front();
-      const int64_t bytes = range_of(schedule.program, moved, 0).size;
-      planned[index_of(lane_of(op))] += segment.trips * bytes;
+      // Of gathers the full buffers, which are what comes out; of an exchange not its offsets.
+      std::vector<Operand> moved = op.kind == OpKind::all_gather ? op.outputs : op.inputs;
+      if (op.kind == OpKind::all_to_all) moved.resize(1);
+      for (const Operand& operand : moved)
+        planned[index_of(lane_of(op))] +=
+            segment.trips * range_of(schedule.program, operand, 0).size;
     }
   int64_t worst = 0;
   for (size_t lane = 0; lane < lane_count; ++lane)

@@ -35,6 +35,7 @@ const std::map<std::string, json>& other_values() {
       {"pipeline_depth", 3},
       {"unroll", 2},
       {"resident_tail", 4},
+      {"combine_collectives", "2GiB"},
       {"lhs_off_collectives", "adjacent"},
       {"lhs_rule", "kLessStall=off,lane_depth=off"},
       {"lhs_limit", "collectives=2,copies=3"},

@@ -334,7 +334,8 @@ TEST(ShippedSweeps, ThePublishedRowsOfDeepSeek) {
   EXPECT_THAT(published, ElementsAre("deepseek-v3/remat", "deepseek-v3/offload-lhs-off",
                                      "deepseek-v3/offload-lhs-pipelined", "deepseek-v3/device-mb2",
                                      "deepseek-v3/device-mb8"));
-  EXPECT_FALSE(sweep.headers.front().calibration.has_value());
+  ASSERT_TRUE(sweep.headers.front().calibration.has_value());
+  EXPECT_EQ(sweep.headers.front().calibration->on, "offload + LHS + pipelined");
 }
 
 std::vector<std::string> executed_labels(const Sweep& sweep, const std::string& model) {

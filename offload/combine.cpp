@@ -1,0 +1,168 @@
+// Which collectives of a body are joined, and the order of ops that this asks for.
+#include "offload/combine.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "harness/ops.h"
+#include "harness/schedule.h"
+
+namespace spillway {
+
+namespace {
+
+using Edges = std::vector<std::vector<int>>;
+
+bool joins(const Op& op) {
+  return op.kind == OpKind::all_gather || op.kind == OpKind::reduce_scatter;
+}
+
+bool is_joined(const Op& op) { return op.inputs.size() > 1; }
+
+int64_t full_bytes(const Program& program, const Op& op) {
+  return static_cast<int64_t>(info(op.kind).cost(program, op).group_bytes);
+}
+
+// What must be finished before each op, directly or through others; ops come in program order.
+std::vector<std::vector<bool>> ancestors(const Edges& before) {
+  std::vector<std::vector<bool>> reach(before.size(), std::vector<bool>(before.size(), false));
+  for (size_t op = 0; op < before.size(); ++op) {
+    for (const int from : before[op]) {
+      reach[op][index_of(from)] = true;
+      for (size_t i = 0; i < index_of(from); ++i)
+        if (reach[index_of(from)][i]) reach[op][i] = true;
+    }
+  }
+  return reach;
+}
+
+// The group that begins with op `first`, itself included.
+std::vector<int> group_of(const Program& program, const Segment& segment, const Edges& before,
+                          int first, int64_t threshold) {
+  const Op& leader = segment.ops[index_of(first)];
+  std::vector<int> group{first};
+  int64_t bytes = full_bytes(program, leader);
+  if (bytes > threshold) return group;
+  const auto reach = ancestors(before);
+  for (int i = first + 1; i < static_cast<int>(segment.ops.size()); ++i) {
+    const Op& op = segment.ops[index_of(i)];
+    if (op.kind != leader.kind || op.attributes.devices != leader.attributes.devices) continue;
+    if (is_joined(op)) continue;
+    if (bytes + full_bytes(program, op) > threshold) continue;
+    const bool dependent = std::any_of(group.begin(), group.end(), [&](int member) {
+      return reach[index_of(i)][index_of(member)];
+    });
+    if (dependent) continue;
+    group.push_back(i);
+    bytes += full_bytes(program, op);
+  }
+  return group;
+}
+
+Op joined(const Segment& segment, const std::vector<int>& group) {
+  Op all = segment.ops[index_of(group.front())];
+  all.name += "+" + std::to_string(group.size() - 1);
+  for (size_t i = 1; i < group.size(); ++i) {
+    const Op& op = segment.ops[index_of(group[i])];
+    all.inputs.insert(all.inputs.end(), op.inputs.begin(), op.inputs.end());
+    all.outputs.insert(all.outputs.end(), op.outputs.begin(), op.outputs.end());
+  }
+  return all;
+}
+
+// A body's ops in a new order. Every op that comes is put at the end, or kept back while something
+// it needs is.
+class NewOrder {
+ public:
+  NewOrder(const Segment& segment, const Edges& before)
+      : segment_(segment), before_(before), placed_(segment.ops.size(), false) {}
+
+  void place(int op) {
+    if (placed_[index_of(op)]) return;
+    const std::vector<int>& needs = before_[index_of(op)];
+    if (!std::all_of(needs.begin(), needs.end(), [&](int from) { return placed_[index_of(from)]; }))
+      return late_.push_back(op);
+    placed_[index_of(op)] = true;
+    ops_.push_back(segment_.ops[index_of(op)]);
+  }
+
+  // In place of the group; what was kept back because of it follows.
+  void place_joined(const std::vector<int>& group, Op op) {
+    for (const int member : group)
+      placed_[index_of(member)] = true;
+    ops_.push_back(std::move(op));
+    for (const int late : std::exchange(late_, {}))
+      place(late);
+  }
+
+  std::vector<Op> take() { return std::move(ops_); }
+
+ private:
+  const Segment& segment_;
+  const Edges& before_;
+  std::vector<bool> placed_;
+  std::vector<int> late_;
+  std::vector<Op> ops_;
+};
+
+// Replaces a group by one op and keeps the order of the others as far as it can. Gathers stand
+// where the first of them stood, the shards of the others cut just before; reduce-scatters where
+// the last stood, what reads the others' shards just after.
+void join(Segment& segment, const Edges& before, const std::vector<int>& group) {
+  const bool gathers = segment.ops[index_of(group.front())].kind == OpKind::all_gather;
+  const int anchor = gathers ? group.front() : group.back();
+  const auto reach = ancestors(before);
+  NewOrder order(segment, before);
+  for (int op = 0; op < static_cast<int>(segment.ops.size()); ++op) {
+    if (op == anchor) {
+      for (int from = op + 1; gathers && from < group.back(); ++from) {
+        const bool needed = std::any_of(group.begin(), group.end(), [&](int member) {
+          return reach[index_of(member)][index_of(from)];
+        });
+        if (needed) order.place(from);
+      }
+      order.place_joined(group, joined(segment, group));
+    } else if (std::find(group.begin(), group.end(), op) == group.end()) {
+      order.place(op);
+    }
+  }
+  segment.ops = order.take();
+}
+
+// The first group of several whose leader has not been tried; empty if there is none.
+std::vector<int> next_group(const Program& program, const Segment& segment, const Edges& before,
+                            std::vector<bool>& tried, int64_t threshold) {
+  for (size_t i = 0; i < segment.ops.size(); ++i) {
+    if (tried[i] || !joins(segment.ops[i])) continue;
+    tried[i] = true;
+    std::vector<int> group = group_of(program, segment, before, static_cast<int>(i), threshold);
+    if (group.size() > 1) return group;
+  }
+  return {};
+}
+
+void combine_in(const Program& program, Segment& segment, int64_t threshold) {
+  std::vector<bool> tried(segment.ops.size(), false);
+  for (;;) {
+    const Edges before = dependencies(program, segment);
+    const std::vector<int> group = next_group(program, segment, before, tried, threshold);
+    if (group.empty()) return;
+    join(segment, before, group);
+    tried.assign(segment.ops.size(), false);  // places have moved
+    for (size_t i = 0; i < segment.ops.size(); ++i)
+      tried[i] = is_joined(segment.ops[i]);
+  }
+}
+
+}  // namespace
+
+Program combine_collectives(Program program, int64_t threshold) {
+  if (threshold <= 0) return program;
+  for (size_t s = 0; s < program.segments.size(); ++s)
+    combine_in(program, program.segments[s], threshold);
+  verify(program, Stage::complete);
+  return program;
+}
+
+}  // namespace spillway
