@@ -81,8 +81,8 @@ std::vector<Span> spans_between(const Trace& trace, double begin, double end) {
   return found;
 }
 
-Interval interval_of(const Trace& trace, int segment, int64_t iteration) {
-  Interval interval{std::numeric_limits<double>::infinity(), 0};
+TimeInterval interval_of(const Trace& trace, int segment, int64_t iteration) {
+  TimeInterval interval{std::numeric_limits<double>::infinity(), 0};
   for (const Span& span : trace.spans) {
     if (span.lane != Lane::compute || span.segment != segment) continue;
     const int64_t later = iteration - span.iteration;
@@ -115,13 +115,12 @@ const Op& op_of(const Schedule& schedule, const Span& span) {
 
 using TransferKey = std::pair<std::string, Lane>;
 
-// Copies on one lane in the order they ran.
-std::vector<Span> copies_on(const Trace& trace, Lane lane) {
-  std::vector<Span> copies = every_span_if(
+// Ops on one lane in the order they ran.
+std::vector<Span> ops_on(const Trace& trace, Lane lane) {
+  std::vector<Span> ops = every_span_if(
       trace, [lane](const Span& span) { return span.kind == SpanKind::op && span.lane == lane; });
-  std::sort(copies.begin(), copies.end(),
-            [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  return copies;
+  std::sort(ops.begin(), ops.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  return ops;
 }
 
 std::vector<Span> waits_of_compute(const Trace& trace, Lane on) {
@@ -130,21 +129,34 @@ std::vector<Span> waits_of_compute(const Trace& trace, Lane on) {
   });
 }
 
-// Charges one wait of the compute lane to the copies running meanwhile.
-void charge(const Schedule& schedule, const Span& wait, const std::vector<Span>& copies,
-            std::map<TransferKey, Transfer>& transfers) {
+// Charges one wait of the compute lane to the ops running meanwhile.
+void charge(const Span& wait, const std::vector<Span>& ops,
+            std::map<std::pair<int, int>, double>& seconds) {
   double left = wait.end - wait.begin;
-  auto copy = std::partition_point(copies.begin(), copies.end(),
-                                   [&](const Span& c) { return c.end <= wait.begin; });
-  for (; copy != copies.end() && copy->begin < wait.end; ++copy) {
-    const double overlap = std::min(wait.end, copy->end) - std::max(wait.begin, copy->begin);
-    transfers[{op_of(schedule, *copy).attributes.activation, wait.on}].exposed_seconds += overlap;
+  auto op = std::partition_point(ops.begin(), ops.end(),
+                                 [&](const Span& c) { return c.end <= wait.begin; });
+  for (; op != ops.end() && op->begin < wait.end; ++op) {
+    const double overlap = std::min(wait.end, op->end) - std::max(wait.begin, op->begin);
+    seconds[{op->segment, op->op}] += overlap;
     left -= overlap;
   }
-  transfers[{op_of(schedule, wait).attributes.activation, wait.on}].exposed_seconds += left;
+  seconds[{wait.segment, wait.op}] += left;
 }
 
 }  // namespace
+
+std::vector<WaitTime> waits_for(const Trace& trace, Lane lane) {
+  std::map<std::pair<int, int>, double> seconds;
+  const std::vector<Span> waits = waits_of_compute(trace, lane);
+  if (waits.empty()) return {};
+  const std::vector<Span> ops = ops_on(trace, lane);
+  for (const Span& wait : waits)
+    charge(wait, ops, seconds);
+  std::vector<WaitTime> result;
+  for (const auto& [op, stood] : seconds)
+    result.push_back({op.first, op.second, stood});
+  return result;
+}
 
 std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace) {
   std::map<TransferKey, Transfer> transfers;
@@ -156,11 +168,11 @@ std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace)
         span.repeats * range_of(schedule.program, op.inputs.front(), span.iteration).size;
     transfer.seconds += seconds_of(span);
   }
-  for (const Lane lane : {Lane::d2h, Lane::h2d}) {
-    const std::vector<Span> copies = copies_on(trace, lane);
-    for (const Span& wait : waits_of_compute(trace, lane))
-      charge(schedule, wait, copies, transfers);
-  }
+  for (const Lane lane : {Lane::d2h, Lane::h2d})
+    for (const WaitTime& wait : waits_for(trace, lane)) {
+      const Op& op = schedule.program.segments[index_of(wait.segment)].ops[index_of(wait.op)];
+      transfers[{op.attributes.activation, lane}].exposed_seconds += wait.seconds;
+    }
   std::vector<Transfer> result;
   for (auto& [key, transfer] : transfers) {
     transfer.name = key.first;

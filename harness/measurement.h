@@ -24,12 +24,12 @@ std::vector<Span> every_span(const Trace& trace);
 // Of these, those that lie in part between two times, whole.
 std::vector<Span> spans_between(const Trace& trace, double begin, double end);
 
-struct Interval {
+struct TimeInterval {
   double begin = 0, end = 0;  // seconds since the step began
 };
 // When the compute lane was in one iteration of a segment, from its first span to its last; empty
 // (end < begin) where it has none.
-Interval interval_of(const Trace& trace, int segment, int64_t iteration);
+TimeInterval interval_of(const Trace& trace, int segment, int64_t iteration);
 
 // How a lane spent one step.
 struct LaneTimes {
@@ -40,6 +40,15 @@ struct LaneTimes {
 LaneTimes lane_times(const Trace& trace, Lane lane);
 LaneTimes compute_lane_times(const Trace& trace);
 
+// What the compute lane stood waiting for on another lane, op by op.
+struct WaitTime {
+  int segment = 0, op = 0;
+  double seconds = 0;
+};
+// A wait is charged to the ops that ran on the awaited lane meanwhile; what is left of it (queueing,
+// wake-up) to the op that was awaited. By segment, then op.
+std::vector<WaitTime> waits_for(const Trace& trace, Lane lane);
+
 // One activation name in one direction, over one step.
 struct Transfer {
   std::string name;
@@ -48,8 +57,7 @@ struct Transfer {
   double seconds = 0;          // copy-lane busy time
   double exposed_seconds = 0;  // of it, while the compute lane stood waiting for this lane
 };
-// A wait of the compute lane is charged to the copies that ran on the awaited lane meanwhile; what
-// is left of it (queueing, wake-up) to the copy that was awaited. Sorted by name, then direction.
+// Exposed as waits_for() charges it. Sorted by name, then direction.
 std::vector<Transfer> transfers_of(const Schedule& schedule, const Trace& trace);
 
 // Bytes the schedule plans to move in a step on one lane: those of a host copy, those of the full

@@ -215,6 +215,9 @@ struct Op {
   std::string name;  // unique in its segment
   std::vector<Operand> inputs, outputs;
   Attributes attributes;
+  // Where passes had a reason of their own for it; nothing runs differently. For explanations.
+  bool recomputed = false;  // a forward op that a policy runs again in a backward body
+  bool peeled = false;      // stands in an end that loop rotation cut off
 };
 
 enum class Pass : uint8_t { forward, backward, other };

@@ -201,6 +201,7 @@ void Rewriter::clone(int forward_op) {
   }
   if (twin != nullptr) return;
   copy.name += ".remat";
+  copy.recomputed = true;
   body_.push_back({std::move(copy), true, forward_op});
   for (const Operand& output : original.outputs) {
     if (fate(output.tensor) == Fate::remat) result_.recomputed.push_back(output.tensor);

@@ -36,6 +36,7 @@ Segment peeled(Program& program, const Staged& staged, int64_t t, const std::str
     once.ops.push_back(instance.copy(staged.body.ops[i], [&](const Index& index) {
       return Index::at(0, index.stride * iteration + index.offset);
     }));
+    once.ops.back().peeled = true;
   }
   return once;
 }

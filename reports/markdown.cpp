@@ -1,46 +1,13 @@
 // The Markdown report: plain enough to be read in a terminal.
-#include <algorithm>
-
 #include "harness/error.h"
 #include "reports/columns.h"
 #include "reports/formats.h"
+#include "reports/markdown_table.h"
 #include "reports/story.h"
 
 namespace spillway {
 
 namespace {
-
-struct Table {
-  std::vector<std::vector<std::string>> rows;  // the first is the header
-  std::vector<bool> right;                     // per column: numbers stand at the right
-};
-
-std::string padded(const std::string& cell, int64_t width, bool right) {
-  const std::string space(static_cast<size_t>(std::max<int64_t>(0, width - characters(cell))), ' ');
-  return right ? space + cell : cell + space;
-}
-
-std::string rule(int64_t width, bool right) {
-  return std::string(static_cast<size_t>(width) + 1, '-') + (right ? ":" : "-");
-}
-
-std::string print(const Table& table) {
-  std::vector<int64_t> widths(table.right.size(), 3);
-  for (const auto& row : table.rows)
-    for (size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], characters(row[i]));
-  std::string out;
-  for (const auto& row : table.rows) {
-    for (size_t i = 0; i < row.size(); ++i)
-      out += "| " + padded(row[i], widths[i], table.right[i]) + " ";
-    out += "|\n";
-    if (&row != &table.rows.front()) continue;
-    for (size_t i = 0; i < row.size(); ++i)
-      out += "|" + rule(widths[i], table.right[i]);
-    out += "|\n";
-  }
-  return out;
-}
 
 std::string heading(const Column& column) {
   const std::string unit = column.unit;
@@ -51,7 +18,7 @@ std::string view_table(View view, const Group& group) {
   std::vector<const Column*> shown = columns_of(view, group);
   if (view == View::costs) shown.insert(shown.begin(), columns().data());  // the label
   if (shown.size() < 2) return "";
-  Table table;
+  MarkdownTable table;
   table.rows.emplace_back();
   for (const Column* column : shown) {
     table.rows.back().push_back(markdown_escape(heading(*column)));
@@ -68,8 +35,8 @@ std::string view_table(View view, const Group& group) {
 std::string difference_table(const Group& group) {
   const std::vector<Difference> differences = differences_of(group);
   if (differences.empty()) return "";
-  Table table{{{"difference of step times", "ours, s", "published, s", "ours / published"}},
-              {false, true, true, true}};
+  MarkdownTable table{{{"difference of step times", "ours, s", "published, s", "ours / published"}},
+                      {false, true, true, true}};
   for (const Difference& difference : differences)
     table.rows.push_back({markdown_escape(name_of(difference)), with_sign(difference.ours, 3),
                           with_sign(difference.published, 3), effect_text(difference)});

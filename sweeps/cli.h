@@ -51,6 +51,16 @@ struct ReportCommand {
   std::string format = "md", out = "-";
 };
 
+struct ExplainCommand {
+  std::string a, b;   // SWEEP:LABEL, the label of a row of `sweep`, or a file of options
+  std::string sweep;  // or nothing
+  std::string format = "md", out = "-";
+};
+struct SensitivityCommand {
+  std::vector<std::string> sweeps;
+  std::string format = "md", out = "-";
+};
+
 // Each returns the exit code and throws as the parts it calls do.
 int execute(const ListCommand& command);
 int execute(const DescribeCommand& command);
@@ -60,6 +70,8 @@ int execute(const SweepCommand& command);
 int execute(const ReportCommand& command);
 int execute(const CalibrateCommand& command);
 int execute(const ValidateCommand& command);
+int execute(const ExplainCommand& command);
+int execute(const SensitivityCommand& command);
 
 // Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be
 // written.

@@ -8,7 +8,8 @@ namespace spillway {
 
 // The matmul efficiency in (0, 1) with which the simulated point's TFLOPs/s/device equals
 // `published`, by bisection to 1e-9 relative. Throws RunError when no efficiency in (0, 1) does:
-// says what the ends give.
-Fitted fit_matmul_efficiency(const SweepPoint& point, double published);
+// says what the ends give. Of `settings` all but the fitted figure counts.
+Fitted fit_matmul_efficiency(const SweepPoint& point, double published,
+                             const Settings& settings = {});
 
 }  // namespace spillway

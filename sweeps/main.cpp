@@ -243,6 +243,40 @@ void add_validate(CLI::App& app, Action& action) {
   add_json_to_stdout(*added, command->json);
 }
 
+void add_explain(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<ExplainCommand>(
+      app, action, "explain", "Why one simulated variant of a point is slower than another",
+      "spillway explain 'QKV offload + LHS' 'QKV offload + LHS + pipelined' \\\n"
+      "    --sweep llama3.1-405b-published");
+  const char* const variant = "SWEEP:LABEL|LABEL|options.json";
+  added->add_option("a", command->a, "the variant to begin from")->required()->type_name(variant);
+  added->add_option("b", command->b, "the variant to end at")->required()->type_name(variant);
+  added->add_option("--sweep", command->sweep, "the sweep whose rows LABELs are")
+      ->type_name("NAME|FILE.json");
+  added->add_option("--format", command->format, "of the explanation")
+      ->type_name("md|html|json")
+      ->capture_default_str();
+  added->add_option("--out", command->out, "where to write it; - for stdout")
+      ->type_name("FILE")
+      ->capture_default_str();
+}
+
+void add_sensitivity(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<SensitivityCommand>(
+      app, action, "sensitivity",
+      "What each hypothesis of a sweep and each assumed constant decides",
+      "spillway sensitivity llama3.1-405b-published deepseek-v3-published");
+  added->add_option("sweeps", command->sweeps, "sweep files or names; several are set side by side")
+      ->required()
+      ->type_name("SWEEP");
+  added->add_option("--format", command->format, "of the tables")
+      ->type_name("md|json|csv")
+      ->capture_default_str();
+  added->add_option("--out", command->out, "where to write them; - for stdout")
+      ->type_name("FILE")
+      ->capture_default_str();
+}
+
 std::string names_of(const CLI::App& command) {
   std::string names;
   for (const CLI::App* subcommand : command.get_subcommands([](const CLI::App*) { return true; }))
@@ -297,6 +331,8 @@ int run(int argc, char** argv) {
   add_report(app, action);
   add_calibrate(app, action);
   add_validate(app, action);
+  add_explain(app, action);
+  add_sensitivity(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -305,8 +341,8 @@ int run(int argc, char** argv) {
   }
   if (!action)
     throw InputError(
-        "found no subcommand, expected list, describe, run, capacity, sweep, report, calibrate or "
-        "validate");
+        "found no subcommand, expected list, describe, run, capacity, sweep, report, calibrate, "
+        "validate, explain or sensitivity");
   return action();
 }
 

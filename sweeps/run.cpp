@@ -12,6 +12,7 @@
 #include "offload/combine.h"
 #include "offload/pipeline.h"
 #include "offload/scheduler.h"
+#include "sweeps/changed_machine.h"
 #include "sweeps/machines.h"
 #include "sweeps/profile.h"
 #include "workloads/shard.h"
@@ -210,6 +211,8 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   result.machine = load_machine(!point.machine.empty() ? point.machine
                                 : simulated            ? default_machine
                                                        : scheduling_machine);
+  if (!settings.machine_figures.empty())
+    result.machine = change_figures(std::move(result.machine), settings.machine_figures);
   result.link_bytes_per_second = settings.link_bytes_per_second.value_or(0);
   result.sim = {.matmul_efficiency = settings.fitted ? settings.fitted->value : 0,
                 .free_transfers = settings.free_transfers,

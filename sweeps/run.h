@@ -34,7 +34,8 @@ struct Settings {
   std::optional<Fitted> fitted;
   bool free_transfers = false;        // simulator: host copies take no time
   std::shared_ptr<CpuMemory> memory;  // shared arenas of CPU runs; null: made when needed
-  StageSeconds* stages = nullptr;     // where time by stage is added up; null: not measured
+  std::map<std::string, double> machine_figures = {};  // other than the machine's own
+  StageSeconds* stages = nullptr;  // where time by stage is added up; null: not measured
 };
 
 enum class Status : uint8_t { ok, oom, host_oom, failed };

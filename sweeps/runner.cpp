@@ -168,10 +168,7 @@ class Runner {
   std::optional<Fitted> fitted_for(const SweepPoint& point) {
     const SweepHeader& header = sweep_.header_of(point);
     if (!header.calibration) return std::nullopt;
-    const SweepPoint& on =
-        *std::find_if(sweep_.points.begin(), sweep_.points.end(), [&](const SweepPoint& candidate) {
-          return candidate.label == header.calibration->on && candidate.sweep == header.name;
-        });
+    const SweepPoint& on = *sweep_.calibrated_on(header);
     const std::string name = "fitted " + header.name + suffix_of(on);
     if (store_.resolved(name).is_null()) {
       const Fitted fitted =

@@ -12,7 +12,9 @@
 #include "harness/embedded.h"
 #include "harness/error.h"
 #include "reports/published.h"
+#include "sweeps/changed_machine.h"
 #include "sweeps/input_digest.h"
+#include "sweeps/machines.h"
 #include "workloads/json.h"
 
 namespace spillway {
@@ -75,13 +77,44 @@ json array_or_empty(const json& root, const char* key, const std::string& file) 
   return value;
 }
 
+json object_or_empty(const json& root, const char* key, const std::string& file,
+                     const std::string& where) {
+  json value = root.value(key, json::object());
+  if (!value.is_object()) refuse(file, where + "." + key, shown(value), "an object");
+  return value;
+}
+
+// What it changes is checked once the points are known: verify_alternatives().
+Alternative alternative_of(const json& entry, const std::string& file) {
+  const std::string where = "hypotheses.alternatives";
+  if (!entry.is_object()) refuse(file, where, shown(entry), "an object");
+  Alternative result{word(entry, "label", file, where)};
+  for (const auto& [key, value] : entry.items())
+    if (key != "label" && key != "rows" && key != "machine_figures") result.fields[key] = value;
+  const json rows = object_or_empty(entry, "rows", file, where);
+  for (const auto& [row, fields] : rows.items())
+    result.rows[row] = fields;
+  const json figures = object_or_empty(entry, "machine_figures", file, where);
+  for (const auto& [key, value] : figures.items()) {
+    if (!value.is_number())
+      refuse(file, where + ".machine_figures." + key, shown(value), "a number");
+    result.machine_figures[key] = value.get<double>();
+  }
+  if (result.fields.empty() && result.rows.empty() && result.machine_figures.empty())
+    refuse(file, where + " '" + result.label + "'", "no change",
+           "fields of a point, rows or machine_figures");
+  return result;
+}
+
 std::vector<Hypothesis> hypotheses_of(const json& root, const std::string& file) {
   std::vector<Hypothesis> hypotheses;
   for (const json& entry : array_or_empty(root, "hypotheses", file)) {
-    only_keys(entry, {"id", "setting", "status", "text"}, file, "hypotheses");
+    only_keys(entry, {"id", "setting", "status", "text", "alternatives"}, file, "hypotheses");
     hypotheses.push_back(
         {word(entry, "id", file, "hypotheses"), word(entry, "setting", file, "hypotheses"),
          word(entry, "status", file, "hypotheses"), word(entry, "text", file, "hypotheses")});
+    for (const json& alternative : array_or_empty(entry, "alternatives", file))
+      hypotheses.back().alternatives.push_back(alternative_of(alternative, file));
   }
   return hypotheses;
 }
@@ -186,16 +219,49 @@ void include(Sweep& sweep, const json& root, const std::string& file, int depth)
 void verify_calibration(const Sweep& sweep, const std::string& file) {
   const SweepHeader& header = sweep.headers.front();
   if (!header.calibration) return;
-  const auto on =
-      std::find_if(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
-        return point.label == header.calibration->on && point.sweep == header.name;
-      });
-  if (on == sweep.points.end())
+  const SweepPoint* on = sweep.calibrated_on(header);
+  if (on == nullptr)
     refuse(file, "calibrate.on", "'" + header.calibration->on + "'",
            "the label of a point of this sweep");
   if (on->published.empty() || on->point.executor != ExecutorKind::sim)
     refuse(file, "calibrate.on", "'" + on->label + "'",
            "a simulated point with a published result");
+}
+
+void verify_alternative(const Alternative& alternative, const Sweep& sweep,
+                        const std::string& where) {
+  std::string labels;
+  for (const SweepPoint& point : sweep.points)
+    labels += text(labels.empty() ? "'" : ", '", point.label, "'");
+  for (const auto& [row, fields] : alternative.rows) {
+    const bool known = std::any_of(sweep.points.begin(), sweep.points.end(),
+                                   [&, &label = row](const auto& p) { return p.label == label; });
+    if (!known) refuse(where, "rows", "'" + row + "'", "the label of a row: " + labels);
+    if (!fields.is_object() || fields.empty())
+      refuse(where, "rows." + row, shown(fields), "an object of fields");
+  }
+  for (const SweepPoint& point : sweep.points)
+    at(where, [&] {
+      const Point changed = under(alternative, point);
+      if (changed.executor == ExecutorKind::sim)
+        change_figures(load_machine(machine_of(changed)), alternative.machine_figures);
+    });
+}
+
+void verify_alternatives(const Sweep& sweep, const std::string& file) {
+  for (const Hypothesis& hypothesis : sweep.headers.front().hypotheses)
+    for (const Alternative& alternative : hypothesis.alternatives)
+      verify_alternative(
+          alternative, sweep,
+          text(file, ": hypothesis '", hypothesis.id, "', alternative '", alternative.label, "'"));
+}
+
+// In percent.
+double tolerance_of(const json& root, const std::string& file) {
+  const json value = root.value("tolerance_percent", json(SweepHeader{}.tolerance_percent));
+  if (!value.is_number() || !(value.get<double>() > 0))
+    refuse(file, "tolerance_percent", shown(value), "a number above 0");
+  return value.get<double>();
 }
 
 int64_t whole(const json& root, const char* key, int64_t when_absent, int64_t least,
@@ -231,12 +297,14 @@ Sweep parse(const std::string& json_text, const std::string& file, int depth) {
   const json& root = parsed.root;
   only_keys(root,
             {"name", "title", "include", "defaults", "points", "axes", "calibrate", "hypotheses",
-             "steps_per_visit", "time_budget_seconds", "seed"},
+             "tolerance_percent", "steps_per_visit", "time_budget_seconds", "seed"},
             file, "");
   Sweep sweep;
   sweep.headers.push_back({name_word(root, file), word(root, "title", file, ""),
-                           hypotheses_of(root, file), calibration_of(root, file)});
+                           hypotheses_of(root, file), calibration_of(root, file),
+                           tolerance_of(root, file)});
   sweep.points = points_of(root, file, sweep.headers.front().name);
+  verify_alternatives(sweep, file);
   sweep.steps_per_visit = whole(root, "steps_per_visit", 2, 1, file);
   sweep.time_budget_seconds = static_cast<double>(whole(root, "time_budget_seconds", 0, 0, file));
   sweep.seed = static_cast<uint64_t>(whole(root, "seed", 0, 0, file));
@@ -266,6 +334,27 @@ Sweep load(const std::string& name_or_path, int depth) {
 const SweepHeader& Sweep::header_of(const SweepPoint& point) const {
   return *std::find_if(headers.begin(), headers.end(),
                        [&](const SweepHeader& header) { return header.name == point.sweep; });
+}
+
+const SweepPoint* Sweep::calibrated_on(const SweepHeader& header) const {
+  if (!header.calibration) return nullptr;
+  const auto on = std::find_if(points.begin(), points.end(), [&](const SweepPoint& point) {
+    return point.label == header.calibration->on && point.sweep == header.name;
+  });
+  return on == points.end() ? nullptr : &*on;
+}
+
+Point under(const Alternative& alternative, const SweepPoint& point) {
+  Point changed = point.point;
+  const auto set = [&](const json& fields) {
+    for (const auto& [key, value] : fields.items())
+      set_field(changed, key, value, "'" + point.label + "'");
+  };
+  set(alternative.fields);
+  if (const auto own = alternative.rows.find(point.label); own != alternative.rows.end())
+    set(own->second);
+  verify_point(changed);
+  return changed;
 }
 
 std::string key_of(const SweepPoint& point) {

@@ -9,6 +9,7 @@ import bad_input
 import bench
 import capacity
 import describe
+import explain
 import grouped
 import identity
 import idle
@@ -30,6 +31,7 @@ import published
 import quickstart
 import race
 import readme
+import sensitivity
 import speed
 import tests
 import validate
@@ -40,7 +42,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [lhs, laws, pipelining, machines, predictions, measured, speed, validate],
+    4: [lhs, laws, pipelining, machines, predictions, measured, speed, explain, sensitivity, validate],
 }
 
 

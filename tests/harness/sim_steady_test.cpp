@@ -106,7 +106,7 @@ TEST(SimSteady, ALoopTakesAFewIterations) {
   EXPECT_LE(trace.spans.size(), 6);
   EXPECT_EQ(every_span(trace).size(), 2000);
   EXPECT_EQ(trace.bytes_moved[index_of(Lane::d2h)], 40000);
-  const Interval middle = interval_of(trace, 0, 500);
+  const TimeInterval middle = interval_of(trace, 0, 500);
   EXPECT_DOUBLE_EQ(middle.begin, 1500);
   EXPECT_DOUBLE_EQ(middle.end, 1503);
   const std::vector<Span> spans = spans_between(trace, middle.begin, middle.end);

@@ -26,7 +26,7 @@ void expect_run_refused(const Words& options, const Words& mentions) {
 }
 
 TEST(CliHelp, EverySubcommandHasAnExample) {
-  for (const char* command : {"list", "describe", "run", "capacity", "sweep", "report"}) {
+  for (const char* command : {"list", "describe", "run", "capacity", "sweep", "report", "explain", "sensitivity"}) {
     SCOPED_TRACE(command);
     const Finished result = spillway_cli({command, "--help"});
     EXPECT_EQ(result.exit_code, 0);
