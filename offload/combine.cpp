@@ -24,19 +24,6 @@ int64_t full_bytes(const Program& program, const Op& op) {
   return static_cast<int64_t>(info(op.kind).cost(program, op).group_bytes);
 }
 
-// What must be finished before each op, directly or through others; ops come in program order.
-std::vector<std::vector<bool>> ancestors(const Edges& before) {
-  std::vector<std::vector<bool>> reach(before.size(), std::vector<bool>(before.size(), false));
-  for (size_t op = 0; op < before.size(); ++op) {
-    for (const int from : before[op]) {
-      reach[op][index_of(from)] = true;
-      for (size_t i = 0; i < index_of(from); ++i)
-        if (reach[index_of(from)][i]) reach[op][i] = true;
-    }
-  }
-  return reach;
-}
-
 // The group that begins with op `first`, itself included.
 std::vector<int> group_of(const Program& program, const Segment& segment, const Edges& before,
                           int first, int64_t threshold) {
@@ -44,17 +31,18 @@ std::vector<int> group_of(const Program& program, const Segment& segment, const 
   std::vector<int> group{first};
   int64_t bytes = full_bytes(program, leader);
   if (bytes > threshold) return group;
-  const auto reach = ancestors(before);
+  std::vector<bool> behind(segment.ops.size(), false);  // in the group, or waits for a member
+  behind[index_of(first)] = true;
   for (int i = first + 1; i < static_cast<int>(segment.ops.size()); ++i) {
+    const std::vector<int>& needs = before[index_of(i)];
+    behind[index_of(i)] =
+        std::any_of(needs.begin(), needs.end(), [&](int from) { return behind[index_of(from)]; });
     const Op& op = segment.ops[index_of(i)];
     if (op.kind != leader.kind || op.attributes.devices != leader.attributes.devices) continue;
-    if (is_joined(op)) continue;
+    if (is_joined(op) || behind[index_of(i)]) continue;
     if (bytes + full_bytes(program, op) > threshold) continue;
-    const bool dependent = std::any_of(group.begin(), group.end(), [&](int member) {
-      return reach[index_of(i)][index_of(member)];
-    });
-    if (dependent) continue;
     group.push_back(i);
+    behind[index_of(i)] = true;
     bytes += full_bytes(program, op);
   }
   return group;
@@ -75,7 +63,7 @@ Op joined(const Segment& segment, const std::vector<int>& group) {
 // it needs is.
 class NewOrder {
  public:
-  NewOrder(const Segment& segment, const Edges& before)
+  NewOrder(Segment& segment, const Edges& before)
       : segment_(segment), before_(before), placed_(segment.ops.size(), false) {}
 
   void place(int op) {
@@ -84,7 +72,7 @@ class NewOrder {
     if (!std::all_of(needs.begin(), needs.end(), [&](int from) { return placed_[index_of(from)]; }))
       return late_.push_back(op);
     placed_[index_of(op)] = true;
-    ops_.push_back(segment_.ops[index_of(op)]);
+    ops_.push_back(std::move(segment_.ops[index_of(op)]));
   }
 
   // In place of the group; what was kept back because of it follows.
@@ -99,12 +87,25 @@ class NewOrder {
   std::vector<Op> take() { return std::move(ops_); }
 
  private:
-  const Segment& segment_;
+  Segment& segment_;
   const Edges& before_;
   std::vector<bool> placed_;
   std::vector<int> late_;
   std::vector<Op> ops_;
 };
+
+// What a member of the group waits for, directly or through others.
+std::vector<bool> needed_by(const Edges& before, const std::vector<int>& group) {
+  std::vector<bool> needed(before.size(), false);
+  for (const int member : group)
+    needed[index_of(member)] = true;
+  for (size_t op = before.size(); op-- > 0;) {
+    if (!needed[op]) continue;
+    for (const int from : before[op])
+      needed[index_of(from)] = true;
+  }
+  return needed;
+}
 
 // Replaces a group by one op and keeps the order of the others as far as it can. Gathers stand
 // where the first of them stood, the shards of the others cut just before; reduce-scatters where
@@ -112,18 +113,17 @@ class NewOrder {
 void join(Segment& segment, const Edges& before, const std::vector<int>& group) {
   const bool gathers = segment.ops[index_of(group.front())].kind == OpKind::all_gather;
   const int anchor = gathers ? group.front() : group.back();
-  const auto reach = ancestors(before);
+  const std::vector<bool> needed = needed_by(before, group);
+  std::vector<bool> member(before.size(), false);
+  for (const int op : group)
+    member[index_of(op)] = true;
   NewOrder order(segment, before);
   for (int op = 0; op < static_cast<int>(segment.ops.size()); ++op) {
     if (op == anchor) {
-      for (int from = op + 1; gathers && from < group.back(); ++from) {
-        const bool needed = std::any_of(group.begin(), group.end(), [&](int member) {
-          return reach[index_of(member)][index_of(from)];
-        });
-        if (needed) order.place(from);
-      }
+      for (int from = op + 1; gathers && from < group.back(); ++from)
+        if (needed[index_of(from)] && !member[index_of(from)]) order.place(from);
       order.place_joined(group, joined(segment, group));
-    } else if (std::find(group.begin(), group.end(), op) == group.end()) {
+    } else if (!member[index_of(op)]) {
       order.place(op);
     }
   }
