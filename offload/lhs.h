@@ -79,7 +79,7 @@ constexpr bool includes(LhsFacts all, LhsFacts asked) { return (all | asked) == 
 
 // The settings among the rules' names (lhs_rule_table()).
 struct LhsSettings {
-  bool stall_over_move_to_host = true, lane_depth = true, decrease_memory_bytes = true;
+  bool stall_over_move_to_host = false, lane_depth = true, decrease_memory_bytes = false;
   bool delay_async_starts = false;  // one of kDelayAsyncStart* acts
 };
 

@@ -288,13 +288,13 @@ const std::vector<LhsRule>& lhs_rules() {
         "setting: the rules from kSelectiveMemcpyOverlap to kForceDelayAfterTarget before those of "
         "memory"},
        nullptr},
-      {{"stall_over_move_to_host", true, "",
+      {{"stall_over_move_to_host", false, "",
         "setting, off in XLA: kDelayMoveToHostAsyncStart does not decide against what would stall"},
        nullptr},
       {{"lane_depth", true, "",
         "setting, off in XLA: the depth of a collective counts those queued before it"},
        nullptr},
-      {{"decrease_memory_bytes", true, "",
+      {{"decrease_memory_bytes", false, "",
         "setting, off in XLA: kDecreaseMemory compares bytes, not signs"},
        nullptr},
   };

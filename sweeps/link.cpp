@@ -70,8 +70,8 @@ double offloaded_bytes_per_layer(const Prepared& prepared) {
 }
 
 // The point a proxy stands for, with LHS and the rest as in its published sweep: projections in
-// FP8; collectives rotated where layers are dense; with experts not rotated, and tokens sent by
-// masks.
+// FP8; collectives joined up to 2 GiB and rotated where layers are dense; with experts not rotated,
+// and tokens sent by masks.
 Point full_size_point(const ProxyOf& proxy, const std::string& machine) {
   Point point;
   point.executor = ExecutorKind::sim;
@@ -86,6 +86,7 @@ Point full_size_point(const ProxyOf& proxy, const std::string& machine) {
   point.policy = proxy.policy;
   point.moe.capacity_path = load_model(proxy.model).moe_layers > 0;
   point.pipeline_collectives = !point.moe.capacity_path;
+  point.combine_bytes = int64_t{2} << 30;
   return point;
 }
 

@@ -10,6 +10,7 @@ import bench
 import capacity
 import describe
 import explain
+import fit
 import grouped
 import identity
 import idle
@@ -42,7 +43,7 @@ STAGES = {
     2: [quickstart, describe, identity, race, plan, link, idle, published, bench, kill, bad_input,
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
-    4: [lhs, laws, pipelining, machines, predictions, measured, speed, explain, sensitivity, validate],
+    4: [fit, lhs, laws, pipelining, machines, predictions, measured, speed, explain, sensitivity, validate],
 }
 
 
