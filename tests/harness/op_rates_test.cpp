@@ -27,7 +27,7 @@ Rates rates_with(std::vector<OpRate> ops) {
 }
 
 TEST(OpRates, AnOpsSizeIsItsDimensionsVariantAndWork) {
-  Body body;
+  SimBody body;
   body.matmul(2);  // [1, 1] x [1, 500] in bf16
   const OpSize size = size_of(body.program(), body.program().segments[0].ops[0]);
   EXPECT_EQ(size.kind, OpKind::matmul);
@@ -119,7 +119,7 @@ Machine measured_machine() {
 }
 
 TEST(MeasuredDemand, MeasuredOpsTakeTheirTimeAndOthersWhatTheFiguresSay) {
-  Body body;
+  SimBody body;
   const int add = body.add(1), matmul = body.matmul(2);
   const auto seconds = [&](int op, const Machine& machine) {
     return op_seconds(body.program(), body.program().segments[0].ops[index_of(op)], machine, {});
@@ -133,7 +133,7 @@ TEST(MeasuredDemand, MeasuredOpsTakeTheirTimeAndOthersWhatTheFiguresSay) {
 
 // 40 bytes at 10 bytes/s; asked for 80, the lane still takes what it takes.
 TEST(MeasuredDemand, ALinkIsPacedAsFarAsALaneGoes) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(1);  // 10 floats
   const Schedule schedule = body.schedule({{StepKind::start, copy}, {StepKind::done, copy}});
   SimOptions options;
@@ -145,7 +145,7 @@ TEST(MeasuredDemand, ALinkIsPacedAsFarAsALaneGoes) {
 
 // The copy holds 10 x 0.02 = 1/5 of compute for 4 s, in which the add does 3.2 of its 7 s.
 TEST(MeasuredDemand, CopiesTakeProcessorTimeFromCompute) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(1), add = body.add(1);
   const Schedule schedule =
       body.schedule({{StepKind::start, copy}, {StepKind::run, add}, {StepKind::done, copy}});

@@ -22,7 +22,7 @@ SimOptions two_ranks(double straggler) {
 // 4 s of compute, then a gather of 3 s. The slow rank arrives after 8 s: it decides. The other has
 // stood for it for 4 s, half of that on the mean of both, and for the gather itself for 3 more.
 TEST(SimRanks, ACollectiveBeginsWhenTheLastRankArrives) {
-  Body body(1, 2);
+  SimBody body(1, 2);
   const int compute = body.matmul(4), gather = body.gather(3);
   const Schedule schedule = body.schedule(
       {{StepKind::run, compute}, {StepKind::start, gather}, {StepKind::done, gather}});
@@ -38,7 +38,7 @@ TEST(SimRanks, ACollectiveBeginsWhenTheLastRankArrives) {
 // four fifths, since the gather, from 4 to 7, holds a fifth of the cores: until 6.5. The slow one
 // does 2.4 of its 8 s beside the gather and ends after 7 + 5.6.
 TEST(SimRanks, ComputeGoesOnWhileARankIsWaitedFor) {
-  Body body(1, 2);
+  SimBody body(1, 2);
   const int a = body.matmul(2), gather = body.gather(3), b = body.matmul(4);
   const Schedule schedule = body.schedule({{StepKind::run, a},
                                            {StepKind::start, gather},
@@ -84,7 +84,7 @@ TEST(SimRanks, TheSeedDecides) {
 
 // The first ranks of more are the same ranks, and a step waits for the slowest: it only grows.
 TEST(SimRanks, MoreRanksAreNeverFaster) {
-  Body body(10, 2);
+  SimBody body(10, 2);
   const int compute = body.matmul(4), gather = body.gather(1);
   const Schedule schedule = body.schedule(
       {{StepKind::run, compute}, {StepKind::start, gather}, {StepKind::done, gather}});

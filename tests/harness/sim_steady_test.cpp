@@ -97,7 +97,7 @@ TEST(SimSteady, RandomLoopsAgreeWithEveryIteration) {
 
 // 1000 iterations of 3 s; the second stands for all but the first and the last, or the first does.
 TEST(SimSteady, ALoopTakesAFewIterations) {
-  Body body(1000);
+  SimBody body(1000);
   const int copy = body.d2h(1), compute = body.matmul(3);
   const Schedule schedule =
       body.schedule({{StepKind::start, copy}, {StepKind::run, compute}, {StepKind::done, copy}});
@@ -118,7 +118,7 @@ TEST(SimSteady, ALoopTakesAFewIterations) {
 // A copy of 5 s in iterations of 3 s that never wait for it: 9 s later than compute in the fourth.
 // Nothing repeats, and nothing is passed over.
 TEST(SimSteady, ALaneThatFallsBehindDoesNotRepeat) {
-  Body body(20);
+  SimBody body(20);
   const int copy = body.d2h(5), compute = body.matmul(3);
   Schedule schedule =
       body.schedule({{StepKind::start, copy}, {StepKind::run, compute}, {StepKind::done, copy}});

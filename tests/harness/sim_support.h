@@ -66,9 +66,9 @@ inline Machine round_machine(const std::map<std::string, double>& changes = {}) 
 }
 
 // A program of independent ops in one body; every op has operands of its own.
-class Body {
+class SimBody {
  public:
-  explicit Body(int64_t trips = 1, int64_t devices = 1) {
+  explicit SimBody(int64_t trips = 1, int64_t devices = 1) {
     program_.name = "body";
     program_.devices = devices;
     program_.segments.push_back({"body", Pass::other, trips, -1, {}});
@@ -126,7 +126,7 @@ class Body {
 
 // A loop of random ops: starts and dones at random places between compute ops.
 inline Schedule random_schedule(std::mt19937& random, int64_t trips) {
-  Body body(trips, 2);
+  SimBody body(trips, 2);
   const auto seconds = [&] { return std::uniform_int_distribution<int64_t>(1, 6)(random); };
   BodyOrder order;
   for (int i = 0; i < 6; ++i) {

@@ -29,7 +29,7 @@ Span span_of(const Trace& trace, int op, int64_t iteration = 0) {
 }
 
 TEST(Sim, SerialScheduleTakesTheSumOfItsOps) {
-  Body body(7);
+  SimBody body(7);
   const int a = body.matmul(3), b = body.d2h(2), c = body.add(5), d = body.h2d(1);
   const Schedule schedule =
       body.schedule({{run, a}, {start, b}, {done, b}, {run, c}, {start, d}, {done, d}});
@@ -43,7 +43,7 @@ TEST(Sim, SerialScheduleTakesTheSumOfItsOps) {
 }
 
 TEST(Sim, AShortCopyHidesBehindCompute) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(3), compute = body.matmul(5);
   const Trace trace =
       simulate(body.schedule({{start, copy}, {run, compute}, {done, copy}}), round_machine());
@@ -56,7 +56,7 @@ TEST(Sim, AShortCopyHidesBehindCompute) {
 }
 
 TEST(Sim, WhatALongCopyExposesIsAWaitOfCompute) {
-  Body body;
+  SimBody body;
   const int copy = body.h2d(8), compute = body.matmul(5);
   const Trace trace =
       simulate(body.schedule({{start, copy}, {run, compute}, {done, copy}}), round_machine());
@@ -71,7 +71,7 @@ TEST(Sim, WhatALongCopyExposesIsAWaitOfCompute) {
 }
 
 TEST(Sim, OneLaneIsAQueueAndDirectionsAreTwoLanes) {
-  Body body;
+  SimBody body;
   const int first = body.d2h(4), second = body.d2h(3), back = body.h2d(5);
   const Trace trace = simulate(body.schedule({{start, first},
                                               {start, second},
@@ -88,7 +88,7 @@ TEST(Sim, OneLaneIsAQueueAndDirectionsAreTwoLanes) {
 // Four iterations of start, 2 s of compute, done, 1 s of compute with a copy of 3 s: 3 + 1 each.
 // Nothing of one iteration starts in another.
 TEST(Sim, EveryIterationRunsAndJoins) {
-  Body body(4);
+  SimBody body(4);
   const int copy = body.d2h(3), a = body.matmul(2), b = body.add(1);
   const Trace trace =
       simulate(body.schedule({{start, copy}, {run, a}, {done, copy}, {run, b}}), round_machine());
@@ -99,7 +99,7 @@ TEST(Sim, EveryIterationRunsAndJoins) {
 
 // No wait means no wait: without the wait for its start the copy begins at once.
 TEST(Sim, FollowsTheWaitsOfTheSchedule) {
-  Body body;
+  SimBody body;
   const int a = body.matmul(5), copy = body.d2h(3);
   Schedule schedule = body.schedule({{run, a}, {start, copy}, {done, copy}});
   EXPECT_NEAR(simulate(schedule, round_machine()).seconds, 8, 1e-12);
@@ -108,7 +108,7 @@ TEST(Sim, FollowsTheWaitsOfTheSchedule) {
 }
 
 TEST(Sim, ADeadlockIsOurMistake) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(1);
   Schedule schedule = body.schedule({{start, copy}, {done, copy}});
   schedule.segments[0].lanes[static_cast<int>(Lane::compute)][0].waits.push_back({Lane::d2h, 0});
@@ -118,7 +118,7 @@ TEST(Sim, ADeadlockIsOurMistake) {
 // A gather of 4 s holds a fifth of the cores: compute does 3.2 s of its 10 meanwhile, the other 6.8
 // alone.
 TEST(Sim, ACollectiveTakesCoresFromCompute) {
-  Body body(1, 2);
+  SimBody body(1, 2);
   const int gather = body.gather(4), compute = body.matmul(10);
   const Trace trace = simulate(body.schedule({{start, gather}, {run, compute}, {done, gather}}),
                                round_machine({{"collective_sm_share", 0.2}}));
@@ -129,7 +129,7 @@ TEST(Sim, ACollectiveTakesCoresFromCompute) {
 // The copy moves 40 bytes/s over the link and 7.5 times as many through HBM: 300 of 1200 bytes/s.
 // The add, which could use all of it, does 3 s of its 8 during the 4 s of the copy.
 TEST(Sim, CopiesTakeHbmFromStreamingOps) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(4), add = body.add(8);
   const Trace trace = simulate(body.schedule({{start, copy}, {run, add}, {done, copy}}),
                                round_machine({{"copy_hbm_bytes", 7.5}}));
@@ -138,7 +138,7 @@ TEST(Sim, CopiesTakeHbmFromStreamingOps) {
 
 // A matmul asks for a quarter of HBM only: nobody is held back.
 TEST(Sim, HbmIsNoLimitWhileItSuffices) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(4), compute = body.matmul(8);
   const Trace trace = simulate(body.schedule({{start, copy}, {run, compute}, {done, copy}}),
                                round_machine({{"copy_hbm_bytes", 22.5}}));
@@ -149,7 +149,7 @@ TEST(Sim, HbmIsNoLimitWhileItSuffices) {
 // Both ask for more than half of HBM (gather 18 x 40 / 1200 = 0.6, add 1): half each. The gather
 // takes 3 x 0.6 / 0.5 = 3.6 s, in which the add does 1.8 s of its 5; 3.2 s remain.
 TEST(Sim, WhoAsksForMoreThanAnEqualPartGetsThat) {
-  Body body(1, 2);
+  SimBody body(1, 2);
   const int gather = body.gather(3), add = body.add(5);
   const Trace trace = simulate(body.schedule({{start, gather}, {run, add}, {done, gather}}),
                                round_machine({{"collective_hbm_bytes", 18}}));
@@ -162,7 +162,7 @@ TEST(Sim, WhoAsksForMoreThanAnEqualPartGetsThat) {
 // bytes/s, of which the link of 20 bytes/s each way carries all. The copy of 200 bytes does 15 of
 // the remaining 20 bytes/s.
 TEST(Sim, NetworkTrafficSharesTheHostLink) {
-  Body body(1, 2);
+  SimBody body(1, 2);
   const int gather = body.gather(2), copy = body.h2d(5);
   const Machine machine =
       round_machine({{"gpus_per_domain", 1}, {"nic_on_host_link", 1}, {"link_h2d_all", 20}});
@@ -176,7 +176,7 @@ TEST(Sim, NetworkTrafficSharesTheHostLink) {
 // FLOP at 800 FLOP/s: 1250 s. On average (25 + 1250 / 4) / 1275 = 0.26 of HBM: the copy, which asks
 // for a half, holds nobody back.
 TEST(Sim, APassOverOperandsCountsOnAverage) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(100), product = body.matmul_fp8(100, 50);
   const Trace trace = simulate(body.schedule({{start, copy}, {run, product}, {done, copy}}),
                                round_machine({{"copy_hbm_bytes", 15}}));
@@ -185,7 +185,7 @@ TEST(Sim, APassOverOperandsCountsOnAverage) {
 }
 
 TEST(Sim, FreeTransfersTakeNoTimeAndStillCount) {
-  Body body;
+  SimBody body;
   const int copy = body.d2h(8), compute = body.matmul(5);
   SimOptions options;
   options.free_transfers = true;

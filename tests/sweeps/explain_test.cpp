@@ -18,7 +18,7 @@ using testing::HasSubstr;
 // On two devices: a product beside a gather that takes half of the cores, then a sum beside a
 // longer copy.
 struct TinyStep {
-  Body body{1, 2};
+  SimBody body{1, 2};
   int gather = body.gather(2), product = body.matmul(3), copy = body.d2h(8), sum = body.add(5);
   Machine machine = round_machine({{"launch_seconds", 0.5}, {"collective_sm_share", 0.5}});
   Schedule schedule = body.schedule({{Kind::start, gather},
@@ -56,7 +56,7 @@ TEST(ExplainCauses, RecomputedOpsAndPeeledEndsAreCausesOfTheirOwn) {
 }
 
 TEST(ExplainCauses, QuantisationIsTakenOutOfAProduct) {
-  Body body;
+  SimBody body;
   const int product = body.matmul_fp8(10, 60);
   const Machine machine = round_machine({{"launch_seconds", 0.25}});
   const Schedule schedule = body.schedule({{Kind::run, product}});
