@@ -162,10 +162,18 @@ Tally try_variant(const RunVariant& variant) {
   return tally;
 }
 
+// Further than XLA rotates, or with a tail that stays: a value has more slots, and where a slot is
+// taken again only three iterations later nobody comes early enough to spoil it. Those waits are
+// listed with the others, and the race check must refuse each; how many show is not asked.
+bool has_more_slots(const RunVariant& variant) {
+  return variant.depth > 1 || variant.unroll > 1 || variant.resident_tail > 0;
+}
+
 void expect_noticed(const std::string& policy, size_t at_least) {
   Tally all;
   for (const RunVariant& variant : every_schedule({policy})) {
     const Tally tally = try_variant(variant);
+    if (has_more_slots(variant)) continue;
     all.waits += tally.waits;
     all.noticed += tally.noticed;
   }
