@@ -1,14 +1,12 @@
 // A result fed back in as a profile.
 #include "sweeps/profile.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include <gmock/gmock.h>
 
 #include "harness/error.h"
 #include "harness/measurement.h"
 #include "sweeps/run.h"
+#include "tests/sweeps/support_cli.h"
 
 namespace spillway {
 namespace {
@@ -28,9 +26,7 @@ class ProfileTest : public testing::Test {
     return made;
   }
   std::string file_with(const std::string& content) {
-    const std::string path = testing::TempDir() + "profile_test.json";
-    std::ofstream(path) << content;
-    return path;
+    return scratch_.file("profile_test.json", content);
   }
   static std::string refusal(const Point& asked) {
     try {
@@ -40,6 +36,9 @@ class ProfileTest : public testing::Test {
     }
     return "accepted";
   }
+
+ private:
+  ScratchDir scratch_;  // tests run beside each other, each in a process of its own
 };
 
 // The seconds of all iterations of all ops fill the lanes of the step that gave them.
