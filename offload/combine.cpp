@@ -130,12 +130,11 @@ void join(Segment& segment, const Edges& before, const std::vector<int>& group) 
   segment.ops = order.take();
 }
 
-// The first group of several whose leader has not been tried; empty if there is none.
+// The first group of several; empty if there is none.
 std::vector<int> next_group(const Program& program, const Segment& segment, const Edges& before,
-                            std::vector<bool>& tried, int64_t threshold) {
+                            int64_t threshold) {
   for (size_t i = 0; i < segment.ops.size(); ++i) {
-    if (tried[i] || !joins(segment.ops[i])) continue;
-    tried[i] = true;
+    if (!joins(segment.ops[i]) || is_joined(segment.ops[i])) continue;
     std::vector<int> group = group_of(program, segment, before, static_cast<int>(i), threshold);
     if (group.size() > 1) return group;
   }
@@ -143,15 +142,11 @@ std::vector<int> next_group(const Program& program, const Segment& segment, cons
 }
 
 void combine_in(const Program& program, Segment& segment, int64_t threshold) {
-  std::vector<bool> tried(segment.ops.size(), false);
   for (;;) {
     const Edges before = dependencies(program, segment);
-    const std::vector<int> group = next_group(program, segment, before, tried, threshold);
+    const std::vector<int> group = next_group(program, segment, before, threshold);
     if (group.empty()) return;
     join(segment, before, group);
-    tried.assign(segment.ops.size(), false);  // places have moved
-    for (size_t i = 0; i < segment.ops.size(); ++i)
-      tried[i] = is_joined(segment.ops[i]);
   }
 }
 

@@ -1,6 +1,7 @@
 // What the subcommands share.
 #include "sweeps/cli.h"
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -25,6 +26,13 @@ void write_text(const std::string& path, const std::string& text) {
   out << text;
   out.close();
   if (!out) throw InputError(spillway::text(path, ": cannot be written"));
+}
+
+std::function<void(const std::string&)> progress_on_stderr() {
+  return [begin = std::chrono::steady_clock::now()](const std::string& what) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    std::cerr << text(static_cast<int>(passed.count()), " s: ", what, "\n");
+  };
 }
 
 void require_writable(const std::string& path) {

@@ -2,6 +2,7 @@
 // command line into them is main.cpp's.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,9 @@ void flush_stdout();
 void require_writable(const std::string& path);
 // JSON on one line, which `report` reads too. What a run could not have is null in it, never NaN.
 void write_json(const std::string& path, const nlohmann::json& object);
+
+// Says on stderr what begins, with the whole seconds since this was called before it.
+std::function<void(const std::string&)> progress_on_stderr();
 
 // 12345678 -> "11.77 MiB".
 std::string bytes_text(double bytes);

@@ -1,7 +1,5 @@
 // spillway calibrate: this machine as a machine file.
-#include <chrono>
 #include <cstdio>
-#include <iostream>
 
 #include "harness/error.h"
 #include "sweeps/calibrate.h"
@@ -59,11 +57,7 @@ int execute(const CalibrateCommand& command) {
   for (const std::string& model : options.models)
     load_model(model);
   options.seconds = command.seconds;
-  const auto begin = std::chrono::steady_clock::now();
-  options.progress = [&](const std::string& what) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    std::cerr << text(static_cast<int>(passed.count()), " s: ", what, "\n");
-  };
+  options.progress = progress_on_stderr();
   require_writable(command.out);
   const Machine machine = calibrate(options);
   if (command.out != "-") print_rates(machine.rates);

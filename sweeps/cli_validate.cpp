@@ -1,7 +1,4 @@
 // spillway validate: how well a calibrated machine predicts steps executed here.
-#include <chrono>
-#include <iostream>
-
 #include "harness/error.h"
 #include "sweeps/cli.h"
 #include "sweeps/validate.h"
@@ -19,11 +16,7 @@ int execute(const ValidateCommand& command) {
   for (const std::string& model : options.models)
     load_model(model);
   options.seconds = command.seconds;
-  const auto begin = std::chrono::steady_clock::now();
-  options.progress = [&](const std::string& what) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    std::cerr << text(static_cast<int>(passed.count()), " s: ", what, "\n");
-  };
+  options.progress = progress_on_stderr();
   Store store(command.out, "validate");
   const nlohmann::json result = validation_json(validate(options, store));
   if (command.json.empty())

@@ -74,12 +74,7 @@ void drop_waits(Schedule& schedule, double part, std::mt19937& random) {
 
 TEST(SimSteady, RandomLoopsAgreeWithEveryIteration) {
   std::mt19937 random(4);
-  const Machine machine = round_machine({{"collective_sm_share", 0.12},
-                                         {"collective_hbm_bytes", 7.5},
-                                         {"copy_hbm_bytes", 1},
-                                         {"gpus_per_domain", 1},
-                                         {"nic_bandwidth", 60},
-                                         {"nic_on_host_link", 0.1}});
+  const Machine machine = contended_machine();
   int folded_loops = 0;
   for (int round = 0; round < 300; ++round) {
     const int64_t trips = std::uniform_int_distribution<int64_t>(1, 40)(random);

@@ -65,6 +65,16 @@ inline Machine round_machine(const std::map<std::string, double>& changes = {}) 
   return machine;
 }
 
+// One whose collectives and copies take from what runs beside them, in shares as on a large GPU.
+inline Machine contended_machine() {
+  return round_machine({{"collective_sm_share", 0.12},
+                        {"collective_hbm_bytes", 7.5},
+                        {"copy_hbm_bytes", 1},
+                        {"gpus_per_domain", 1},
+                        {"nic_bandwidth", 60},
+                        {"nic_on_host_link", 0.1}});
+}
+
 // A program of independent ops in one body; every op has operands of its own.
 class SimBody {
  public:

@@ -201,12 +201,7 @@ TEST(Sim, FreeTransfersTakeNoTimeAndStillCount) {
 // on a streaming op where it would have outlasted it and met a matmul.
 TEST(Sim, FasterLinksAndFabricsNeverLengthenAStep) {
   std::mt19937 random(20240229);
-  const Machine machine = round_machine({{"collective_sm_share", 0.12},
-                                         {"collective_hbm_bytes", 7.5},
-                                         {"copy_hbm_bytes", 1},
-                                         {"gpus_per_domain", 1},
-                                         {"nic_bandwidth", 60},
-                                         {"nic_on_host_link", 0.1}});
+  const Machine machine = contended_machine();
   for (int round = 0; round < 100; ++round) {
     const Schedule schedule = random_schedule(random, 3);
     for (const auto& keys : {std::vector<std::string>{"link_h2d_all", "link_d2h_all"},
