@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr int64_t visits_of_a_point = 2;
 constexpr int64_t least_timed_steps = 3, most_timed_steps = 10;  // timed, of a visit
-constexpr double reference_part_of_visit = 30;  // of a visit, for one timing of the reference
+constexpr double reference_part_of_visit = 1.0 / 15;             // for timing the reference
 constexpr std::byte arena_pattern{0xa5};
 
 StepTimes step_times(const Schedule& schedule, const Trace& trace) {
@@ -136,14 +136,16 @@ class Validation {
     executor.fill_arena(arena_pattern);
     executor.step();
     const int64_t changed = changed_bytes(executor);
-    const double before = reference_.time(visit_seconds() / reference_part_of_visit).seconds;
-    json steps = json::array();
-    for (int64_t left = steps_of(prepared); left > 0; --left)
+    const int64_t count = steps_of(prepared);
+    const double of_reference =
+        visit_seconds() * reference_part_of_visit / static_cast<double>(count + 1);
+    json steps = json::array(), references = json::array({reference_.time(of_reference).seconds});
+    for (int64_t left = count; left > 0; --left) {
       steps.push_back(json_of(step_times(prepared.schedule, executor.step())));
-    const double after = reference_.time(visit_seconds() / reference_part_of_visit).seconds;
+      references.push_back(reference_.time(of_reference).seconds);
+    }
     return {{"label", label_of(validated)},
-            {"reference_before", before},
-            {"reference_after", after},
+            {"references", references},
             {"changed_bytes", changed},
             {"executed", steps}};
   }
@@ -169,9 +171,10 @@ class Validation {
 
   ValidateVisit visit_from(const json& stored, const Prepared& prepared) const {
     ValidateVisit visit;
-    const double reference =
-        (stored["reference_before"].get<double>() + stored["reference_after"].get<double>()) / 2;
-    visit.slowness = reference / machine_.rates.reference.seconds;
+    // The median: on a shared machine one timing of several can be far out, where the steps beside
+    // it are not.
+    visit.slowness = statistics_of(stored["references"].get<std::vector<double>>()).median /
+                     machine_.rates.reference.seconds;
     for (const json& step : stored["executed"])
       visit.executed.push_back(step_times_from(step));
     visit.simulated = step_times(prepared.schedule, simulated_step(prepared, visit.slowness));

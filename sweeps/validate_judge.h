@@ -17,10 +17,10 @@ struct StepTimes {
   std::map<std::string, double> busy;
 };
 
-// Steps executed between two timings of the reference, and the same schedule simulated as the
+// Steps executed between timings of the reference, and the same schedule simulated as the
 // machine was then: all it does itself slower by `slowness` than when it was calibrated.
 struct ValidateVisit {
-  double slowness = 1;  // reference, mean of before and after, over that of the calibration
+  double slowness = 1;  // reference, median of before, between and after, over the calibration's
   std::vector<StepTimes> executed;
   StepTimes simulated;
 };
