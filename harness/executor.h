@@ -1,4 +1,4 @@
-// One interface to run a schedule: real CPU, or a virtual clock.
+// One interface to run a schedule: real CPU, or a virtual clock. The GPU's is in cuda/.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,22 @@ class Executor {
   virtual ~Executor() = default;
   // Runs the next training step. Throws RunError when a check of values fails.
   virtual Trace step() = 0;
+};
+
+// One that computes real values, in one device arena and one host arena of a plan.
+class ValueExecutor : public Executor {
+ public:
+  // Digest over the bits of all gradients (role gradient, in tensor order) as they are now: 16 hex
+  // digits of a 64-bit hash.
+  virtual std::string gradient_digest() const = 0;
+  // Raw access to a persistent tensor, for tests and goldens. Size must be exact.
+  virtual std::vector<std::byte> read(TensorId tensor) const = 0;
+  virtual void write(TensorId tensor, const std::vector<std::byte>& bytes) = 0;
+  // What this plan's host arena takes when mapped; shared arenas may be larger for others' sake.
+  virtual int64_t host_bytes_reserved() const = 0;
+  // Host slots whose generation stamp did not match when they were reloaded, or when compute passed
+  // the done of their write (0 in an intact run).
+  virtual int64_t stale_slots() const = 0;
 };
 
 // The two arenas of CPU runs: anonymous mappings, faulted in before the first step and reused (and
@@ -57,7 +73,7 @@ struct CpuOptions {
 
 // Executes for real. Values live in one device arena and one host arena of the plan's sizes,
 // allocated and faulted in before the first step. The schedule and plan must outlive it.
-class CpuExecutor : public Executor {
+class CpuExecutor : public ValueExecutor {
  public:
   // `memory` may be shared with executors that ran before; null makes its own. Persistent tensors
   // are filled anew (Tensor::init, seed), so every executor starts from the same step 0.
@@ -66,17 +82,11 @@ class CpuExecutor : public Executor {
   ~CpuExecutor() override;
   Trace step() override;
 
-  // Digest over the bits of all gradients (role gradient, in tensor order) as they are now: 16 hex
-  // digits of a 64-bit hash.
-  std::string gradient_digest() const;
-  // Raw access to a persistent tensor, for tests and goldens. Size must be exact.
-  std::vector<std::byte> read(TensorId tensor) const;
-  void write(TensorId tensor, const std::vector<std::byte>& bytes);
-  // What this plan's host arena takes when mapped; shared arenas may be larger for others' sake.
-  int64_t host_bytes_reserved() const;
-  // Host slots whose generation stamp did not match when they were reloaded, or when compute passed
-  // the done of their write (0 in an intact run).
-  int64_t stale_slots() const;
+  std::string gradient_digest() const override;
+  std::vector<std::byte> read(TensorId tensor) const override;
+  void write(TensorId tensor, const std::vector<std::byte>& bytes) override;
+  int64_t host_bytes_reserved() const override;
+  int64_t stale_slots() const override;
   // Fills the whole device arena with a byte pattern; highest byte that differs from it afterwards.
   void fill_arena(std::byte pattern);
   int64_t highest_changed_byte(std::byte pattern) const;

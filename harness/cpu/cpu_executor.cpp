@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "harness/cpu/digest.h"
-#include "harness/cpu/init.h"
+#include "harness/digest.h"
+#include "harness/init.h"
 #include "harness/cpu/lanes.h"
 #include "harness/error.h"
 #include "harness/executor.h"

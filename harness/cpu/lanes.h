@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "harness/cpu/bound_program.h"
+#include "harness/bound_program.h"
 #include "harness/cpu/pacer.h"
 #include "harness/cpu/poison.h"
 #include "harness/cpu/progress.h"
-#include "harness/cpu/stamps.h"
+#include "harness/stamps.h"
 #include "harness/executor.h"
 #include "harness/thread_pool.h"
 #include "harness/trace.h"

@@ -57,9 +57,9 @@ int64_t Pacer::start_time(bool after_wait) const {
 void Pacer::copy_paced(std::byte* to, const std::byte* from, int64_t bytes) {
   const int64_t start = due_;
   for (int64_t moved = 0; moved < bytes;) {
-    const int64_t chunk = std::min(chunk_bytes, bytes - moved);
-    move(to + moved, from + moved, chunk);
-    moved += chunk;
+    const int64_t part = std::min(chunk_bytes, bytes - moved);
+    move(to + moved, from + moved, part);
+    moved += part;
     if (rate_ > 0) {
       due_ = start + static_cast<int64_t>(static_cast<double>(moved) / rate_ * 1e9);
       sleep_until(due_);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/cpu/arenas.h"
+#include "harness/arenas.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/cpu/init.h"
+#include "harness/init.h"
 #include "tests/harness/support_cpu.h"
 
 namespace spillway {

@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "harness/cpu/available_memory.h"
-#include "harness/cpu/digest.h"
+#include "harness/digest.h"
 #include "harness/cpu/pacer.h"
 #include "harness/cpu/progress.h"
-#include "harness/cpu/stamps.h"
+#include "harness/stamps.h"
 #include "harness/error.h"
 #include "tests/harness/support_cpu.h"
 

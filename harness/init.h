@@ -4,16 +4,27 @@
 
 #include <cstdint>
 
-#include "harness/cpu/arenas.h"
+#include "harness/arenas.h"
 #include "harness/thread_pool.h"
 
 namespace spillway {
 
-// Fills every persistent tensor that says how (Tensor::init, init_from); others are left alone.
+// Whether a persistent tensor says how it is filled: Tensor::init or init_from.
 //   normal: mean 0, standard deviation init_scale: the sum of four uniform 16-bit numbers from one
 //           64-bit hash, scaled to unit variance (so within +-3.46 standard deviations)
 //   tokens, targets: one stream of seq + 1 uniform tokens a row of the batch, below init_scale; the
 //           target of a token is the next one of its row
+//   init_from: the other tensor's values in its own dtype, converted
+bool has_init(const Tensor& tensor);
+
+// Elements [first, first + count) of such a tensor, slices one after the other, in its dtype.
+struct ElementRange {
+  int64_t first = 0, count = 0;
+};
+void init_elements(const Program& program, TensorId id, uint64_t seed, ElementRange range,
+                   std::byte* out, ThreadPool& pool);
+
+// Fills every persistent tensor of the plan that says how; others are left alone.
 void init_persistent(const Arenas& arenas, uint64_t seed, ThreadPool& pool);
 
 // What the hashes start from and one token of the stream, for tests.

@@ -1,5 +1,5 @@
 // Everything about a step that does not change from one training step to the next.
-#include "harness/cpu/bound_program.h"
+#include "harness/bound_program.h"
 
 #include "harness/ops/operands.h"
 

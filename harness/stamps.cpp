@@ -1,6 +1,6 @@
 // Numbers start at 1: a stamp of 0 is a slot never written, an expectation of 0 a slot that no copy
 // writes before this reload within a step.
-#include "harness/cpu/stamps.h"
+#include "harness/stamps.h"
 
 #include "harness/error.h"
 

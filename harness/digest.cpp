@@ -1,16 +1,16 @@
 // Four independent multiply-rotate streams a block, 32 bytes a round: as fast as memory delivers.
-#include "harness/cpu/digest.h"
+#include "harness/digest.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <vector>
+
+#include "harness/error.h"
 
 namespace spillway {
 namespace {
 
-constexpr int64_t block_bytes = int64_t{1} << 20;
 // Odd constants with about half of their bits set, from the golden ratio and SplitMix64.
 constexpr uint64_t odd1 = 0x9e3779b97f4a7c15, odd2 = 0xbf58476d1ce4e5b9;
 
@@ -44,24 +44,41 @@ uint64_t hash_block(const std::byte* data, int64_t bytes) {
 
 }  // namespace
 
-uint64_t digest_of(std::span<const std::span<const std::byte>> pieces, ThreadPool& pool) {
-  std::vector<std::span<const std::byte>> blocks;
-  for (const auto& piece : pieces) {
-    for (size_t at = 0; at < piece.size(); at += block_bytes) {
-      blocks.push_back(piece.subspan(at, std::min<size_t>(block_bytes, piece.size() - at)));
-    }
-  }
-  std::vector<uint64_t> hashes(blocks.size());
-  pool.run(static_cast<int64_t>(blocks.size()), [&](int64_t i, int) {
-    const auto& block = blocks[static_cast<size_t>(i)];
-    hashes[static_cast<size_t>(i)] = hash_block(block.data(), static_cast<int64_t>(block.size()));
+void Digest::add(std::span<const std::byte> bytes, ThreadPool& pool) {
+  check(size_ % block_bytes == 0, "a digest goes on after a part of a block: ", size_, " bytes");
+  const auto total = static_cast<int64_t>(bytes.size());
+  const size_t first = blocks_.size();
+  const int64_t blocks = (total + block_bytes - 1) / block_bytes;
+  blocks_.resize(first + static_cast<size_t>(blocks));
+  pool.run(blocks, [&](int64_t i, int) {
+    const int64_t at = i * block_bytes;
+    blocks_[first + static_cast<size_t>(i)] =
+        hash_block(bytes.data() + at, std::min(block_bytes, total - at));
   });
-  uint64_t digest = pieces.size();
-  for (const uint64_t hash : hashes)
+  size_ += total;
+}
+
+void Digest::end_piece() {
+  sizes_.push_back(size_);
+  size_ = 0;
+}
+
+uint64_t Digest::value() const {
+  uint64_t digest = sizes_.size();
+  for (const uint64_t hash : blocks_)
     digest = absorb(digest, hash);
-  for (const auto& piece : pieces)
-    digest = absorb(digest, piece.size());
+  for (const int64_t size : sizes_)
+    digest = absorb(digest, static_cast<uint64_t>(size));
   return digest ^ (digest >> 32);
+}
+
+uint64_t digest_of(std::span<const std::span<const std::byte>> pieces, ThreadPool& pool) {
+  Digest digest;
+  for (const auto& piece : pieces) {
+    digest.add(piece, pool);
+    digest.end_piece();
+  }
+  return digest.value();
 }
 
 std::string hex(uint64_t value) {

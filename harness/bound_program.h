@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/cpu/arenas.h"
+#include "harness/arenas.h"
 #include "harness/ops.h"
 #include "harness/schedule.h"
 #include "nvtx/ranges.h"

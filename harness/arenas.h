@@ -1,4 +1,4 @@
-// Where tensors are: the plan's offsets as addresses in the two arenas of a CPU run.
+// Where tensors are: the plan's offsets as addresses in the two arenas of a run.
 #pragma once
 
 #include <cstddef>
