@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "harness/cuda/cuda_executor.h"
 #include "harness/embedded.h"
 #include "harness/error.h"
 #include "harness/measurement.h"
@@ -172,15 +173,21 @@ void judge_capacity(Prepared& prepared) {
   }
 }
 
+void require_cuda() {
+  const CudaState state = cuda_state();
+  if (!state.problem.empty())
+    throw InputError(text("--executor: found cuda, but ", state.problem, " (", state.advice,
+                          "); expected cpu or sim"));
+}
+
 void refuse_what_cannot_run(const Point& point) {
-  if (point.executor == ExecutorKind::cuda)
-    throw InputError(
-        "--executor: found cuda, but this build has no CUDA executor; expected cpu or sim");
-  if (point.executor != ExecutorKind::cpu) return;
+  if (point.executor == ExecutorKind::sim) return;
+  if (point.executor == ExecutorKind::cuda) require_cuda();
   if (point.devices != 1)
     throw InputError(text("--devices: found ", point.devices,
-                          ", but the CPU executor runs one device in one process; expected 1, or "
-                          "--executor sim"));
+                          ", but an executor of real steps runs one device in one process; "
+                          "expected 1, or --executor sim"));
+  if (point.executor == ExecutorKind::cuda) return;
   if (point.precision != Precision::fp32 && point.precision != Precision::bf16)
     throw InputError(text("--precision: found ", name_of(point.precision),
                           ", expected fp32 or bf16 for the CPU executor (or --executor sim)"));
