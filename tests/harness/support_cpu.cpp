@@ -89,7 +89,7 @@ OffloadStack::OffloadStack(int64_t layer_count, int64_t element_count)
                          {start_op(0), done_op(0), run_op(1), run_op(2)}});
 }
 
-std::vector<float> OffloadStack::expected_gradient(const CpuExecutor& executor) const {
+std::vector<float> OffloadStack::expected_gradient(const ValueExecutor& executor) const {
   const auto xs = read_floats(executor, x), weights = read_floats(executor, weight);
   const auto starts = read_floats(executor, start);
   std::vector<float> result(static_cast<size_t>(layers * elements));
@@ -121,7 +121,7 @@ Plan plan_apart(const Program& program) {
   return plan;
 }
 
-std::vector<float> read_floats(const CpuExecutor& executor, TensorId tensor) {
+std::vector<float> read_floats(const ValueExecutor& executor, TensorId tensor) {
   const std::vector<std::byte> bytes = executor.read(tensor);
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());

@@ -20,13 +20,13 @@ struct OffloadStack {
   TensorId x, weight, start, gradient, host, hidden, d, loss, r;
 
   // Gradients of a step computed by plain loops from the executor's own inputs.
-  std::vector<float> expected_gradient(const CpuExecutor& executor) const;
+  std::vector<float> expected_gradient(const ValueExecutor& executor) const;
   int64_t layers, elements;
 };
 
 // Every tensor at its own offset, nothing shared, 64 bytes aligned.
 Plan plan_apart(const Program& program);
 
-std::vector<float> read_floats(const CpuExecutor& executor, TensorId tensor);
+std::vector<float> read_floats(const ValueExecutor& executor, TensorId tensor);
 
 }  // namespace spillway

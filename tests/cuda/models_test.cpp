@@ -1,0 +1,142 @@
+// Whole models as the CUDA executor issues them, on a device made of the CPU: loss and gradients are
+// the CPU executor's bit for bit under every schedule, stream order and mode, scratch memory
+// included.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "harness/cuda/stream_executor.h"
+#include "harness/error.h"
+#include "harness/race.h"
+#include "harness/workspaces.h"
+#include "tests/cuda/support_fake_gpu.h"
+#include "tests/sweeps/support_runs.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t steps_run = 2;
+
+// What a run shows to whoever compares it with another.
+struct Shown {
+  std::vector<double> losses;
+  std::string digest;
+  int64_t stale_slots = 0;
+  std::string error;
+  friend bool operator==(const Shown&, const Shown&) = default;
+};
+
+Shown run(ValueExecutor& executor) {
+  Shown shown;
+  try {
+    for (int64_t step = 0; step < steps_run; ++step)
+      shown.losses.push_back(executor.step().loss);
+  } catch (const RunError& error) {
+    shown.error = error.what();
+  }
+  shown.digest = executor.gradient_digest();
+  shown.stale_slots = executor.stale_slots();
+  return shown;
+}
+
+// A point's schedule with the scratch memory of the fake's kernels, planned and proven anew.
+struct FakePoint {
+  explicit FakePoint(const Point& point) {
+    const Prepared prepared = prepare(point, {});
+    schedule = with_workspaces(prepared.schedule, fake_workspace_bytes);
+    plan = plan_memory(schedule);
+    Proven proven = drop_and_prove(std::move(schedule), plan);
+    EXPECT_FALSE(proven.race) << proven.race->message;
+    schedule = std::move(proven.schedule);
+  }
+  Shown run_fake(const Schedule& run_schedule, const Haste& haste, CudaOptions options) const {
+    options.threads = 1;
+    auto memory = std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(haste));
+    return run(*make_stream_executor(run_schedule, plan, options, memory, fake_kernel));
+  }
+
+  Schedule schedule;
+  Plan plan;
+};
+
+void expect_same_bits(const Point& point) {
+  const Prepared prepared = prepare(point, {});
+  CpuExecutor cpu(prepared.schedule, prepared.plan, {.threads = 1});
+  const Shown expected = run(cpu);
+  ASSERT_EQ(expected.losses.size(), static_cast<size_t>(steps_run));
+  const FakePoint fake(point);
+  EXPECT_GT(fake.plan.device_bytes, prepared.plan.live_peak);
+  for (const Haste& haste : {compute_first, copies_first, any_haste}) {
+    EXPECT_EQ(fake.run_fake(fake.schedule, haste, {}), expected);
+    EXPECT_EQ(fake.run_fake(fake.schedule, haste, {.graphs = true}), expected);
+    EXPECT_EQ(fake.run_fake(fake.schedule, haste, {.slow_copy = 2.5, .poison = true}), expected);
+  }
+}
+
+TEST(CudaModels, LlamaUnderEverySchedule) {
+  for (const RunVariant& variant :
+       every_schedule({"decoder_layer_input=offload,query_proj=offload,out_proj=device"})) {
+    SCOPED_TRACE(label(variant));
+    expect_same_bits(tiny_point(variant, 1, 16));
+  }
+}
+
+TEST(CudaModels, Experts) {
+  for (const char* model : {"deepseek-tiny", "mixtral-tiny"}) {
+    for (const bool capacity : {false, true}) {
+      SCOPED_TRACE(text(model, capacity ? ", by capacity" : ", dropless"));
+      Point point = tiny_point({.policy = "decoder_layer_input=offload", .pipeline = true}, 1, 16);
+      point.model = model;
+      point.moe.capacity_path = capacity;
+      expect_same_bits(point);
+    }
+  }
+}
+
+TEST(CudaModels, MasterWeightsOfAnotherWidth) {
+  Point point = tiny_point({"full"}, 1, 16);
+  point.state_bytes = {4, 2, 4, 2};
+  expect_same_bits(point);
+  point.state_bytes = {2, 4, 4, 4};
+  expect_same_bits(point);
+}
+
+// Where waits[wait] of lanes[lane][step] of a segment stands.
+struct WaitPlace {
+  size_t segment = 0, lane = 0, step = 0, wait = 0;
+};
+
+std::vector<WaitPlace> places_of_waits(const Schedule& schedule) {
+  std::vector<WaitPlace> places;
+  for (size_t s = 0; s < schedule.segments.size(); ++s)
+    for (size_t lane = 0; lane < lane_count; ++lane)
+      for (size_t k = 0; k < schedule.segments[s].lanes[lane].size(); ++k)
+        for (size_t w = 0; w < schedule.segments[s].lanes[lane][k].waits.size(); ++w)
+          places.push_back({s, lane, k, w});
+  return places;
+}
+
+// Every wait that the proof leaves is needed: without it some order of streams gives other values, a
+// slot read too early, or a write into released memory.
+TEST(CudaModels, AnySingleWaitLessShows) {
+  for (const bool pipeline : {false, true}) {
+    const FakePoint fake(tiny_point(
+        {.policy = "decoder_layer_input=offload,query_proj=offload", .pipeline = pipeline}, 1, 16));
+    const CudaOptions options{.poison = true};
+    const Shown expected = fake.run_fake(fake.schedule, compute_first, options);
+    const std::vector<WaitPlace> places = places_of_waits(fake.schedule);
+    EXPECT_GE(places.size(), 6U);
+    for (const WaitPlace& place : places) {
+      Schedule lacking = fake.schedule;
+      auto& waits = lacking.segments[place.segment].lanes[place.lane][place.step].waits;
+      waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(place.wait));
+      EXPECT_TRUE(std::any_of(
+          every_haste.begin(), every_haste.end(),
+          [&](const Haste& haste) { return fake.run_fake(lacking, haste, options) != expected; }))
+          << "segment " << place.segment << ", lane " << place.lane << ", step " << place.step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway
