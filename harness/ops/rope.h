@@ -1,20 +1,14 @@
-// Rotary embedding: frequencies, and the table of angles that rope and mla_key_value turn by.
+// Rotary embedding: the table of angles that rope and mla_key_value turn by.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "harness/ops/rope_frequencies.h"
 #include "harness/ops/simd.h"
 #include "harness/program.h"
 
 namespace spillway {
-
-// The dim / 2 inverse frequencies in radians per position: theta^(-2 i / dim), and where rope.kind
-// says so stretched as transformers' modeling_rope_utils.py does it.
-std::vector<float> rope_frequencies(int64_t dim, const Rope& rope);
-
-// What cosines and sines are multiplied by: 1 but for yarn.
-double rope_attention_factor(const Rope& rope);
 
 // cos and sin of position * frequency, [seq, dim / 2] each, times the attention factor.
 struct RopeTable {

@@ -1,4 +1,4 @@
-// Running one op's CPU kernel on given values.
+// Running one op's kernel on given values.
 #include "tests/support/op_case.h"
 
 #include <cmath>
@@ -110,8 +110,9 @@ std::vector<Values> random_inputs(const OpCase& c, uint64_t seed) {
   return inputs;
 }
 
-std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vector<Values>& inputs,
-                                               int threads, int64_t offset) {
+std::vector<std::vector<std::byte>> run_by(const OpCase& c, const std::vector<Values>& inputs,
+                                           int64_t offset,
+                                           const std::function<void(const OpCall&)>& run) {
   std::vector<Block> in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
     in.emplace_back(encode(inputs[i], c.inputs[i].dtype), offset, c.inputs[i].dtype);
@@ -129,14 +130,19 @@ std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vecto
   for (const Shared& s : c.in_place)
     to[s.to].data = from[s.from].data;
   const OneOp one = program_of(c);
-  ThreadPool pool(threads);
-  info(c.kind).run({&one.op, from, to, c.step}, pool);
+  run({&one.op, from, to, c.step});
   std::vector<std::vector<std::byte>> bits;
   for (const Buffer& buffer : to) {
     const auto* data = buffer.as<std::byte>();
     bits.emplace_back(data, data + buffer.elements() * bytes_of(buffer.dtype));
   }
   return bits;
+}
+
+std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vector<Values>& inputs,
+                                               int threads, int64_t offset) {
+  ThreadPool pool(threads);
+  return run_by(c, inputs, offset, [&](const OpCall& call) { info(c.kind).run(call, pool); });
 }
 
 Values decode(const std::vector<std::byte>& bits, DType dtype) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -56,6 +57,10 @@ std::vector<Values> random_inputs(const OpCase& c, uint64_t seed);
 // NaN before. Returns the bits of the outputs.
 std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vector<Values>& inputs,
                                                int threads, int64_t offset = 0);
+// The same for any kernel of this op, which `run` calls.
+std::vector<std::vector<std::byte>> run_by(const OpCase& c, const std::vector<Values>& inputs,
+                                           int64_t offset,
+                                           const std::function<void(const OpCall&)>& run);
 Values decode(const std::vector<std::byte>& bits, DType dtype);
 
 // The definition, in double precision (tests/support/op_reference.cpp).

@@ -82,7 +82,7 @@ void add_norms(std::vector<OpCase>& cases, DType x) {
   Attributes a;
   a.epsilon = 1e-5;
   const OpKind forward = OpKind::rms_norm, backward = OpKind::rms_norm_backward;
-  for (const Size s : {Size{1, 1}, {7, 33}, {70, 1000}, {130, 1536}}) {
+  for (const Size s : {Size{1, 1}, {7, 33}, {70, 1000}, {130, 1536}, {3, 20008}}) {
     const Item row{{s.rows, s.width}, x}, w{{s.width}, x}, dw{{s.width}, f32};
     const auto name = [&](OpKind kind, const char* how) {
       return called(kind, x, s.rows, "x", s.width, how);
@@ -101,10 +101,17 @@ void add_rope(std::vector<OpCase>& cases, DType x) {
   a.heads = 3;
   a.head_dim = 24;
   a.rope.theta = 500000;
-  const Item row{{2 * a.seq, a.heads * a.head_dim}, x};
+  Attributes wide = a;
+  wide.seq = 3;
+  wide.heads = 70;
+  wide.head_dim = 128;
+  wide.interleaved = true;
+  const Item row{{2 * a.seq, a.heads * a.head_dim}, x},
+      wide_row{{2 * wide.seq, wide.heads * wide.head_dim}, x};
   for (const OpKind kind : {OpKind::rope, OpKind::rope_backward}) {
     cases.push_back({called(kind, x, "odd"), kind, a, {row}, {row}, {}});
     cases.push_back({called(kind, x, "in_place"), kind, a, {row}, {row}, {{0, 0}}});
+    cases.push_back({called(kind, x, "many_heads"), kind, wide, {wide_row}, {wide_row}, {{0, 0}}});
   }
 }
 
@@ -140,13 +147,15 @@ void add_embeddings(std::vector<OpCase>& cases, DType x) {
       op_case(called(backward, x, "onto"), backward, {rows, row, gradient}, {gradient}));
   cases.push_back(op_case(called(backward, x, "in_place"), backward, {rows, row, gradient},
                           {gradient}, {{2, 0}}));
+  const Item many = tokens(2100, 5000), narrow{{2100, 3}, x}, tall{{5000, 3}, f32};
+  cases.push_back(op_case(called(backward, x, "many_words"), backward, {many, narrow}, {tall}));
 }
 
 void add_losses(std::vector<OpCase>& cases, DType x) {
   struct Size {
     int64_t rows, vocabulary;
   };
-  for (const Size s : {Size{1, 1}, {9, 37}, {65, 8016}}) {
+  for (const Size s : {Size{1, 1}, {9, 37}, {65, 8016}, {3, 20000}}) {
     const Item logits{{s.rows, s.vocabulary}, x}, loss{{1}, f32};
     const std::string name = called(OpKind::cross_entropy, x, s.rows, "x", s.vocabulary);
     cases.push_back(op_case(name, OpKind::cross_entropy, {logits, tokens(s.rows, s.vocabulary)},

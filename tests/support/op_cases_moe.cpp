@@ -56,6 +56,12 @@ void add_latent_keys(std::vector<OpCase>& cases, DType x) {
   a.rope_dim = 10;
   a.value_dim = 9;
   const int64_t rows = a.batch * a.seq;
+  Attributes wide = a;
+  wide.seq = 2;
+  wide.heads = 50;
+  wide.head_dim = 48;  // 32 + 16
+  wide.rope_dim = 16;
+  wide.value_dim = 32;
   const Item kv{{rows, 3 * (12 + 9)}, x}, kv_a{{rows, 17 + 10}, x}, key{{rows, 3 * 22}, x},
       value{{rows, 3 * 9}, x}, rope{{rows, 10}, x};
   for (const bool interleaved : {false, true}) {
@@ -64,6 +70,12 @@ void add_latent_keys(std::vector<OpCase>& cases, DType x) {
     put(cases, OpKind::mla_key_value, x, words, a, {kv, kv_a}, {key, value});
     put(cases, OpKind::mla_key_value_backward, x, words, a, {key, value}, {kv, rope});
   }
+  const Item wide_kv{{4, 50 * (32 + 32)}, x}, wide_kv_a{{4, 24 + 16}, x}, wide_key{{4, 50 * 48}, x},
+      wide_value{{4, 50 * 32}, x}, wide_rope{{4, 16}, x};
+  put(cases, OpKind::mla_key_value, x, "many_heads", wide, {wide_kv, wide_kv_a},
+      {wide_key, wide_value});
+  put(cases, OpKind::mla_key_value_backward, x, "many_heads", wide, {wide_key, wide_value},
+      {wide_kv, wide_rope});
 }
 
 void add_turns(std::vector<OpCase>& cases, DType x) {
@@ -98,7 +110,7 @@ void add_value_widths(std::vector<OpCase>& cases, DType x) {
     double scale;
   };
   for (const Size s :
-       {Size{1, 9, 2, 2, 6, 4, 0.3}, {2, 101, 2, 1, 24, 40, 0}, {1, 130, 2, 2, 192, 128, 0.1352}}) {
+       {Size{1, 9, 2, 2, 6, 4, 0.3}, {2, 101, 2, 1, 24, 40, 0}, {1, 130, 2, 2, 192, 128, 0.1352}, {1, 70, 1, 1, 200, 136, 0}}) {
     Attributes a;
     a.batch = s.batch;
     a.seq = s.seq;
@@ -249,7 +261,7 @@ void add_capacity(std::vector<OpCase>& cases, DType x) {
   struct Size {
     int64_t batch, seq, k, experts, capacity, width;
   };
-  for (const Size s : {Size{1, 1, 1, 2, 1, 4}, {2, 13, 2, 4, 5, 21}, {3, 40, 3, 8, 15, 70}}) {
+  for (const Size s : {Size{1, 1, 1, 2, 1, 4}, {2, 13, 2, 4, 5, 21}, {3, 40, 3, 8, 15, 70}, {2, 700, 2, 300, 5, 2}}) {
     Attributes a;
     a.batch = s.batch;
     a.seq = s.seq;

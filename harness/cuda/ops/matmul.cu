@@ -1,0 +1,11 @@
+// Launches of matmul.
+#include "harness/cuda/ops/matmul.cuh"
+
+#include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/launch.cuh"
+
+namespace spillway {
+
+const CudaKernel matmul_cuda = kernel_line<MatmulKernel>();
+
+}  // namespace spillway

@@ -1,0 +1,12 @@
+// Launches of rope, rope_backward.
+#include "harness/cuda/ops/rope.cuh"
+
+#include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/launch.cuh"
+
+namespace spillway {
+
+const CudaKernel rope_cuda = kernel_line<RopeForwardKernel>();
+const CudaKernel rope_backward_cuda = kernel_line<RopeBackwardKernel>();
+
+}  // namespace spillway
