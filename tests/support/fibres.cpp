@@ -1,11 +1,11 @@
 // Fibres by ucontext.
 #include "tests/support/fibres.h"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
+
+#include <ucontext.h>
 
 #include "harness/error.h"
 
@@ -171,7 +171,8 @@ struct Fibres::State {
     const Meeting meeting = own(0).meeting;
     for (int rank = 1; rank < threads; ++rank) {
       check(own(rank).meeting == meeting, "thread ", rank, " of a group is at another wait (",
-            static_cast<int>(own(rank).meeting), ") than thread 0 (", static_cast<int>(meeting), ")");
+            static_cast<int>(own(rank).meeting), ") than thread 0 (", static_cast<int>(meeting),
+            ")");
     }
     if (meeting != Meeting::done && meeting != Meeting::sync) combine(meeting);
     return meeting != Meeting::done;

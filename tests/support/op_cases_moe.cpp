@@ -109,8 +109,10 @@ void add_value_widths(std::vector<OpCase>& cases, DType x) {
     int64_t batch, seq, heads, kv_heads, head_dim, value_dim;
     double scale;
   };
-  for (const Size s :
-       {Size{1, 9, 2, 2, 6, 4, 0.3}, {2, 101, 2, 1, 24, 40, 0}, {1, 130, 2, 2, 192, 128, 0.1352}, {1, 70, 1, 1, 200, 136, 0}}) {
+  for (const Size s : {Size{1, 9, 2, 2, 6, 4, 0.3},
+                       {2, 101, 2, 1, 24, 40, 0},
+                       {1, 130, 2, 2, 192, 128, 0.1352},
+                       {1, 70, 1, 1, 200, 136, 0}}) {
     Attributes a;
     a.batch = s.batch;
     a.seq = s.seq;
@@ -261,7 +263,10 @@ void add_capacity(std::vector<OpCase>& cases, DType x) {
   struct Size {
     int64_t batch, seq, k, experts, capacity, width;
   };
-  for (const Size s : {Size{1, 1, 1, 2, 1, 4}, {2, 13, 2, 4, 5, 21}, {3, 40, 3, 8, 15, 70}, {2, 700, 2, 300, 5, 2}}) {
+  for (const Size s : {Size{1, 1, 1, 2, 1, 4},
+                       {2, 13, 2, 4, 5, 21},
+                       {3, 40, 3, 8, 15, 70},
+                       {2, 700, 2, 300, 5, 2}}) {
     Attributes a;
     a.batch = s.batch;
     a.seq = s.seq;

@@ -1,6 +1,5 @@
 // Launches of adamw.
 #include "harness/cuda/ops/adamw.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
 

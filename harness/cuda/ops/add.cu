@@ -1,6 +1,5 @@
 // Launches of add.
 #include "harness/cuda/ops/add.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
 

@@ -1,7 +1,6 @@
 // Launches of attention.
-#include "harness/cuda/ops/attention.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/attention.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

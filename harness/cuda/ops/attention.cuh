@@ -87,7 +87,8 @@ struct AttentionTile {
     }
     SPILLWAY_UNROLL
     for (int part = 0; part < parts; ++part)
-      if (part * tile_size < s.value_dim) store_part(group, to, query, part * tile_size, own.o[part]);
+      if (part * tile_size < s.value_dim)
+        store_part(group, to, query, part * tile_size, own.o[part]);
   }
 
   template <class Group>

@@ -1,7 +1,6 @@
 // Launches of attention_backward.
-#include "harness/cuda/ops/attention_backward.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/attention_backward.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

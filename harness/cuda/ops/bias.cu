@@ -1,7 +1,6 @@
 // Launches of add_bias, bias_backward.
-#include "harness/cuda/ops/bias.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/bias.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -1,7 +1,6 @@
 // Launches of dispatch_einsum, combine_einsum, mask_gradient.
-#include "harness/cuda/ops/capacity_einsum.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/capacity_einsum.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

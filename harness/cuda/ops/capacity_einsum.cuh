@@ -36,9 +36,8 @@ struct CapacityEinsumKernel {
   static SequenceProducts body_of(const KernelCall& call) {
     const Attributes& how = call.attributes();
     const Buffer& y = op == OpKind::dispatch_einsum ? call.output(0) : call.input(1);
-    const int64_t slots = y.shape[0] / how.batch, width = y.shape[1],
-                  mask_apart = how.seq * slots, tokens_apart = how.seq * width,
-                  y_apart = how.capacity * width;
+    const int64_t slots = y.shape[0] / how.batch, width = y.shape[1], mask_apart = how.seq * slots,
+                  tokens_apart = how.seq * width, y_apart = how.capacity * width;
     const RowBlocks blocks{how.capacity, how.batch * how.capacity};
     const Buffer &first = call.input(0), &second = call.input(1), &out = call.output(0);
     if constexpr (op == OpKind::dispatch_einsum) {

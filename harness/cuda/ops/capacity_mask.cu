@@ -1,7 +1,6 @@
 // Launches of capacity_mask, capacity_mask_backward.
-#include "harness/cuda/ops/capacity_mask.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/capacity_mask.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -1,7 +1,6 @@
 // Launches of columns, concat_columns.
-#include "harness/cuda/ops/columns.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/columns.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -1,7 +1,6 @@
 // Launches of combine, combine_backward.
-#include "harness/cuda/ops/combine.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/combine.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -1,7 +1,6 @@
 // Launches of embed, embed_backward.
-#include "harness/cuda/ops/embed.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/embed.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -1,7 +1,6 @@
 // Launches of grouped_matmul.
-#include "harness/cuda/ops/grouped_matmul.cuh"
-
 #include "harness/cuda/ops/all.h"
+#include "harness/cuda/ops/grouped_matmul.cuh"
 #include "harness/cuda/ops/launch.cuh"
 
 namespace spillway {

@@ -108,9 +108,12 @@ struct GroupedMatmulKernel {
     const Shape& three = how.transpose_a ? c.shape : b.shape;
     const RowGroups groups(call, three[0]);
     if (how.transpose_a) {
-      const GroupedSums body{groups,     matrix_of(a, a.shape[1], true),
-                             matrix_of(b, b.shape[1]), matrix_of(c, three[2]),
-                             three[1],   three[2]};
+      const GroupedSums body{groups,
+                             matrix_of(a, a.shape[1], true),
+                             matrix_of(b, b.shape[1]),
+                             matrix_of(c, three[2]),
+                             three[1],
+                             three[2]};
       launch(body, three[0] * body.tiles_of_group());
       return;
     }

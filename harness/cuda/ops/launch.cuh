@@ -2,11 +2,11 @@
 // of ours that cannot run without a GPU.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+
+#include <cuda_runtime.h>
 
 #include "harness/cuda/kernel.h"
 #include "harness/cuda/ops/call.cuh"
@@ -61,9 +61,7 @@ struct BlockGroup {
   __device__ int rank() const { return static_cast<int>(threadIdx.x); }
   __device__ static constexpr int size() { return threads; }
   __device__ void sync() const { __syncthreads(); }
-  __device__ float sum(float x) const {
-    return warp_sum(shared_among_warps(warp_sum(x), 0.f));
-  }
+  __device__ float sum(float x) const { return warp_sum(shared_among_warps(warp_sum(x), 0.f)); }
   __device__ float max(float x) const {
     return warp_max(shared_among_warps(warp_max(x), -INFINITY));
   }
@@ -122,8 +120,7 @@ class Launch {
     if (tiles == 0) return;
     const int64_t fitting = scratch == 0 ? most_groups<Body> : most_scratch / scratch;
     const int64_t groups = std::min<int64_t>(most_groups<Body>, fitting);
-    const auto blocks =
-        static_cast<unsigned>(std::min<int64_t>(parts_of(tiles, groups), INT_MAX));
+    const auto blocks = static_cast<unsigned>(std::min<int64_t>(parts_of(tiles, groups), INT_MAX));
     run_tiles<<<blocks, static_cast<unsigned>(groups * Body::threads),
                 static_cast<size_t>(groups * scratch), stream_>>>(body, tiles,
                                                                   static_cast<int>(scratch));

@@ -1,8 +1,7 @@
 // Launches of matmul.
-#include "harness/cuda/ops/matmul.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/matmul.cuh"
 
 namespace spillway {
 

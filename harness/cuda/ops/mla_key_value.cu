@@ -1,8 +1,7 @@
 // Launches of mla_key_value, mla_key_value_backward.
-#include "harness/cuda/ops/mla_key_value.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/mla_key_value.cuh"
 
 namespace spillway {
 

@@ -1,8 +1,7 @@
 // Launches of route_sort, permute, permute_backward.
-#include "harness/cuda/ops/permute.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/permute.cuh"
 
 namespace spillway {
 

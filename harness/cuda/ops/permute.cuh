@@ -24,9 +24,9 @@ struct RouteSortKernel {
     const SortCut sizes = cut(call.input(0).elements(), call.output(2).elements());
     const SortPass pass(sizes, 1, call.input(0).as<int32_t>(), nullptr,
                         reinterpret_cast<int32_t*>(call.workspace));
-    sort_once(launch, sizes, pass,
-              {call.output(0).as<int32_t>(), call.output(1).as<int32_t>(),
-               call.output(2).as<int32_t>()});
+    sort_once(
+        launch, sizes, pass,
+        {call.output(0).as<int32_t>(), call.output(1).as<int32_t>(), call.output(2).as<int32_t>()});
   }
 };
 

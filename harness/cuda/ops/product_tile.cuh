@@ -104,9 +104,7 @@ struct TileProduct {
     TileSum sum = {};
     add_product(
         group, reinterpret_cast<float*>(group.scratch()), k, !a.transposed,
-        [&](int i, int64_t p) {
-          return row + i < m ? load_one(a.view, a.index(row + i, p)) : 0.f;
-        },
+        [&](int i, int64_t p) { return row + i < m ? load_one(a.view, a.index(row + i, p)) : 0.f; },
         b.transposed,
         [&](int j, int64_t p) {
           return column + j < n ? load_one(b.view, b.index(p, column + j)) : 0.f;

@@ -1,8 +1,7 @@
 // Launches of rms_norm, rms_norm_backward.
-#include "harness/cuda/ops/rms_norm.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/rms_norm.cuh"
 
 namespace spillway {
 

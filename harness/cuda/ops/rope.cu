@@ -1,8 +1,7 @@
 // Launches of rope, rope_backward.
-#include "harness/cuda/ops/rope.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/rope.cuh"
 
 namespace spillway {
 

@@ -132,8 +132,7 @@ struct RopeRow {
     const int packs = (turn.dim / 2 + pack_width - 1) / pack_width, set = group.size() / packs,
               own_head = group.rank() / packs, i = group.rank() % packs * pack_width;
     for (int64_t first = 0; first < heads; first += set) {
-      const int64_t head = first + own_head,
-                    columns = (row * heads + head) * head_dim + copied;
+      const int64_t head = first + own_head, columns = (row * heads + head) * head_dim + copied;
       const bool inside = own_head < set && head < heads;
       Pack low, high;
       if (inside) turn.load(x, columns, i, woven_in, low, high);

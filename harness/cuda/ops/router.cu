@@ -1,8 +1,7 @@
 // Launches of router, router_backward.
-#include "harness/cuda/ops/router.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/router.cuh"
 
 namespace spillway {
 

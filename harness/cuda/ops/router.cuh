@@ -49,7 +49,8 @@ struct RouterSizes {
 
   // The index of the largest of x[n] that is not taken, the lowest of equal ones; marks it.
   template <class Group>
-  SPILLWAY_DEVICE int take_largest(const Group& group, const float* x, int n, uint32_t* taken) const {
+  SPILLWAY_DEVICE int take_largest(const Group& group, const float* x, int n,
+                                   uint32_t* taken) const {
     int best = n;
     float most = -INFINITY;
     for (int i = group.rank(); i < n; i += group.size()) {
@@ -66,16 +67,19 @@ struct RouterSizes {
   }
 };
 
-// The weights of a token's experts; -1 for `given` choices, which an earlier phase wrote.
+// The experts of a token and their weights; those of the choice `zipf` are there already.
 struct RouterToken {
   static constexpr int threads = 32;
   RouterSizes r;
+  int expert_words, group_words;  // of a bit each
   const float *logits, *bias;
   int32_t* experts;
   float* weights;
 
   explicit RouterToken(const KernelCall& call)
       : r(call.attributes().routing),
+        expert_words((r.experts + 31) / 32),
+        group_words((r.groups + 31) / 32),
         logits(call.input(0).as<float>()),
         bias(call.has_input(1) ? call.input(1).as<float>() : nullptr),
         experts(call.output(0).as<int32_t>()),
@@ -83,9 +87,8 @@ struct RouterToken {
 
   // Scores, scores with the bias, worth of groups, and a bit for each expert and group.
   int64_t scratch_bytes() const {
-    return 4 * (2 * r.experts + r.groups + mask_words(r.experts) + mask_words(r.groups));
+    return 4 * (2 * r.experts + r.groups + expert_words + group_words);
   }
-  SPILLWAY_DEVICE static constexpr int mask_words(int n) { return (n + 31) / 32; }
 
   // Outside the best groups x becomes 0. A group is worth its best or the sum of its two best.
   template <class Group>
@@ -115,12 +118,11 @@ struct RouterToken {
   SPILLWAY_DEVICE void choose(const Group& group, int64_t token, float* x, float* worth,
                               uint32_t* taken) const {
     const bool by_scores = r.choice == Routing::Choice::model;
-    for (int i = group.rank(); i < mask_words(r.experts) + mask_words(r.groups);
-         i += group.size())
+    for (int i = group.rank(); i < expert_words + group_words; i += group.size())
       taken[i] = 0;
     group.sync();
     if (by_scores && r.top_groups < r.groups)
-      keep_best_groups(group, x, worth, taken + mask_words(r.experts));
+      keep_best_groups(group, x, worth, taken + expert_words);
     for (int j = 0; j < r.top_k && r.choice != Routing::Choice::zipf; ++j) {
       int64_t expert = r.choice == Routing::Choice::one ? j : (token * r.top_k + j) % r.experts;
       if (by_scores) expert = r.take_largest(group, x, r.experts, taken);
@@ -198,8 +200,7 @@ struct ZipfDraw : NoScratch {
       double left = 0;
       for (int e = 0; e < experts; ++e)
         if (!among(chosen, j, e)) left += shares[e];
-      double point =
-          product_apart(left, random_number(static_cast<uint64_t>(token) * top_k + j));
+      double point = product_apart(left, random_number(static_cast<uint64_t>(token) * top_k + j));
       int32_t last = 0;
       for (int e = 0; e < experts && point >= 0; ++e) {
         if (shares[e] == 0 || among(chosen, j, e)) continue;

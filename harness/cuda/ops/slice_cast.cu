@@ -1,8 +1,7 @@
 // Launches of slice_cast, write_slice.
-#include "harness/cuda/ops/slice_cast.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/slice_cast.cuh"
 
 namespace spillway {
 

@@ -1,8 +1,7 @@
 // Launches of swiglu, swiglu_backward.
-#include "harness/cuda/ops/swiglu.cuh"
-
 #include "harness/cuda/ops/all.h"
 #include "harness/cuda/ops/launch.cuh"
+#include "harness/cuda/ops/swiglu.cuh"
 
 namespace spillway {
 

@@ -75,8 +75,7 @@ SPILLWAY_DEVICE inline uint32_t bf16_bits(float x) {
 SPILLWAY_DEVICE inline uint32_t bf16_pair(float low, float high) {
 #ifdef __CUDA_ARCH__
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return __bfloat16_as_ushort(pair.x) |
-         (static_cast<uint32_t>(__bfloat16_as_ushort(pair.y)) << 16);
+  return __bfloat16_as_ushort(pair.x) | (static_cast<uint32_t>(__bfloat16_as_ushort(pair.y)) << 16);
 #else
   return bf16_bits(low) | (bf16_bits(high) << 16);
 #endif
@@ -98,8 +97,7 @@ SPILLWAY_DEVICE inline Words load_words(const void* from) {
 }
 SPILLWAY_DEVICE inline void store_words(void* to, const Words& words) {
 #ifdef __CUDA_ARCH__
-  *static_cast<uint4*>(to) =
-      make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
+  *static_cast<uint4*>(to) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 #else
   std::memcpy(to, &words, sizeof words);
 #endif
