@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,13 @@ struct Span {
   double period = 0;
 };
 
+// A GPU right after a step; NaN and empty where nobody can tell.
+struct DeviceClocks {
+  double compute_hertz = std::numeric_limits<double>::quiet_NaN();
+  double memory_hertz = compute_hertz, watts = compute_hertz, celsius = compute_hertz;
+  std::vector<std::string> throttled;  // why clocks are lower than they could be
+};
+
 // One step.
 struct Trace {
   double seconds = 0;
@@ -38,6 +47,7 @@ struct Trace {
   // Simulated ranks: how long compute stood for a collective that stood for a slower rank, mean over
   // the ranks. The spans are those of rank 0.
   double rank_waiting_seconds = 0;
+  std::optional<DeviceClocks> clocks;  // of a GPU, where its driver's library was found
 };
 
 }  // namespace spillway

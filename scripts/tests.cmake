@@ -83,6 +83,12 @@ foreach(room IN ITEMS nvtx harness cuda workloads offload reports sweeps)
   endif()
 endforeach()
 
+if(TARGET cuda_tests)
+  add_library(fake_nvml MODULE tests/cuda/fake_nvml.cpp)  # opened at run time, as the driver's would be
+  target_compile_definitions(cuda_tests PRIVATE "FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
+  add_dependencies(cuda_tests fake_nvml)
+endif()
+
 if(TARGET sweeps_tests)
   # The command line is tested through the program itself, behind the emulator in a cross build.
   set(command ${CMAKE_CROSSCOMPILING_EMULATOR} "$<TARGET_FILE:spillway>")

@@ -48,7 +48,7 @@ void print_rates(const Rates& rates) {
 
 int execute(const CalibrateCommand& command) {
   if (command.executor == ExecutorKind::cuda)
-    throw InputError("--executor: found cuda, but this build has no CUDA executor; expected cpu");
+    throw InputError("--executor: found cuda, which is not measured yet; expected cpu");
   if (command.executor == ExecutorKind::sim)
     throw InputError("--executor: found sim, which has nothing to measure; expected cpu");
   if (command.out.empty()) throw InputError("--out: found nothing, expected a file");

@@ -43,6 +43,19 @@ void print_transfers(const nlohmann::json& transfers) {
                 row["seconds"].get<double>(), row["exposed_seconds"].get<double>());
 }
 
+// Beside the arena, which is the peak above.
+void print_gpu(const nlohmann::json& result) {
+  if (!result.contains("gpu")) return;
+  const nlohmann::json& gpu = result["gpu"];
+  std::printf("%-26s%s, compute capability %s\n", "GPU", gpu["name"].get<std::string>().c_str(),
+              gpu["compute_capability"].get<std::string>().c_str());
+  for (const auto& [label, key] :
+       {std::pair{"  arena", "arena_bytes"}, std::pair{"  of it workspaces", "workspace_bytes"},
+        std::pair{"  L2 flush buffer", "l2_flush_bytes"},
+        std::pair{"  context and others", "context_bytes"}})
+    std::printf("%-26s%s\n", label, bytes_text(gpu[key].get<double>()).c_str());
+}
+
 void print_result(const nlohmann::json& result) {
   std::printf("%-26s%s\n", "status", result["status"].get<std::string>().c_str());
   if (result["reason"].is_string())
@@ -64,6 +77,7 @@ void print_result(const nlohmann::json& result) {
     if (bytes.get<double>() > 0)
       std::printf("  %-24s%s\n", role.c_str(), bytes_text(bytes.get<double>()).c_str());
   std::printf("%-26s%s\n", "host memory", bytes_text(result["host_bytes"].get<double>()).c_str());
+  print_gpu(result);
   print_routing(result["routing"]);
   print_number("exposed transfers, s", result["exposed_transfer_seconds"]);
   print_transfers(result["transfers"]);
@@ -82,6 +96,10 @@ int execute(const RunCommand& command) {
   require_writable(command.json);
   Settings settings;
   if (command.point.executor == ExecutorKind::cpu) settings.memory = std::make_shared<CpuMemory>();
+  if (command.point.executor == ExecutorKind::cuda) {
+    require_cuda();
+    settings.cuda = open_cuda();
+  }
   if (!command.point.link.empty())
     settings.link_bytes_per_second = resolve_link(command.point, settings);
   const nlohmann::json result = run_point(command.point, settings);

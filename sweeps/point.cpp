@@ -268,6 +268,16 @@ const std::vector<Field>& fields() {
       {"poison", "on|off", "fill freed and unwritten bytes with NaN, watch redzones (for tests)",
        [](const P& p) { return on_off(p.poison); },
        [](P& p, S s) { p.poison = parse_on_off("--poison", s); }, true},
+      // As those of experts.
+      {"cuda-graph", "on|off", "one CUDA graph a segment, of all its iterations [off]",
+       [](const P& p) { return std::string(p.cuda_graph ? "on" : ""); },
+       [](P& p, S s) { p.cuda_graph = parse_on_off("--cuda-graph", s); }},
+      {"timestamps", "on|off", "time every op on the GPU, not whole steps alone [on]",
+       [](const P& p) { return std::string(p.timestamps ? "" : "off"); },
+       [](P& p, S s) { p.timestamps = parse_on_off("--timestamps", s); }},
+      {"l2-flush", "on|off", "overwrite the GPU's L2 cache before every step [off]",
+       [](const P& p) { return std::string(p.l2_flush ? "on" : ""); },
+       [](P& p, S s) { p.l2_flush = parse_on_off("--l2-flush", s); }},
       {"seed", "K", "of weights and tokens", [](const P& p) { return std::to_string(p.seed); },
        [](P& p, S s) { p.seed = parse_seed(s); }},
       // As those of experts: a result that does not use it does not name it.

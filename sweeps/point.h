@@ -48,6 +48,7 @@ struct Point {
   std::string link;  // "", GB/s, or match:MACHINE[/K]
   double slow_copy = 1;
   bool poison = false;
+  bool cuda_graph = false, l2_flush = false, timestamps = true;  // of GPU runs
   uint64_t seed = 0;
   bool every_iteration = false;  // simulated one by one
   SimRanks ranks;                // of a simulation; their seed is `seed`

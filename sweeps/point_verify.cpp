@@ -21,6 +21,23 @@ void refuse_of_a_simulation(const Point& point) {
   if (point.poison) refuse("--poison", "on", "holds no bytes to poison; expected off");
 }
 
+void refuse_but_on_a_gpu(const Point& point) {
+  const auto refuse = [](const char* option, const char* expected) {
+    throw InputError(
+        text(option, ": only a GPU has it; expected ", expected, ", or --executor cuda"));
+  };
+  if (point.cuda_graph) refuse("--cuda-graph", "off");
+  if (!point.timestamps) refuse("--timestamps", "on");
+  if (point.l2_flush) refuse("--l2-flush", "off");
+}
+
+void refuse_of_a_gpu(const Point& point) {
+  if (!point.link.empty())
+    throw InputError(text("--link: found '", point.link,
+                          "', but a GPU's copies go as fast as its link; expected none, or "
+                          "--executor cpu"));
+}
+
 void refuse_of_an_execution(const Point& point) {
   const auto refuse = [](const char* option, const std::string& expected) {
     throw InputError(
@@ -42,6 +59,8 @@ void verify_point(const Point& point) {
                           ", expected fewer warm-up steps than steps"));
   if (point.executor == ExecutorKind::sim) refuse_of_a_simulation(point);
   if (point.executor != ExecutorKind::sim) refuse_of_an_execution(point);
+  if (point.executor != ExecutorKind::cuda) refuse_but_on_a_gpu(point);
+  if (point.executor == ExecutorKind::cuda) refuse_of_a_gpu(point);
   if (point.ranks.count > point.devices)
     throw InputError(text("--ranks: found ", point.ranks.count, " of --devices ", point.devices,
                           ", expected no more ranks than devices"));

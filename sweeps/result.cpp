@@ -35,14 +35,26 @@ json transfers_json(const Schedule& schedule, const Trace& trace) {
   return rows;
 }
 
-// The raw figures of one timed step.
+json clocks_json(const DeviceClocks& clocks) {
+  return {{"compute_hertz", number(clocks.compute_hertz)},
+          {"memory_hertz", number(clocks.memory_hertz)},
+          {"watts", number(clocks.watts)},
+          {"celsius", number(clocks.celsius)},
+          {"throttled", clocks.throttled}};
+}
+
+// The raw figures of one timed step. Without spans (--timestamps off) nothing is known of its parts.
 json step_json(const Schedule& schedule, const Trace& trace) {
+  const bool timed = !trace.spans.empty();
   const LaneTimes times = compute_lane_times(trace);
-  return {{"seconds", trace.seconds},
-          {"busy_seconds", times.busy},
-          {"waiting_seconds", times.waiting},
-          {"idle_seconds", times.idle},
-          {"transfers", transfers_json(schedule, trace)}};
+  const auto known = [timed](const json& value) { return timed ? value : json(nullptr); };
+  json step = {{"seconds", trace.seconds},
+               {"busy_seconds", known(times.busy)},
+               {"waiting_seconds", known(times.waiting)},
+               {"idle_seconds", known(times.idle)},
+               {"transfers", known(transfers_json(schedule, trace))}};
+  if (trace.clocks) step["clocks"] = clocks_json(*trace.clocks);
+  return step;
 }
 
 std::vector<double> over_steps(const json& steps,
@@ -261,6 +273,7 @@ void add_times(json& result, const Prepared& prepared, const std::vector<Trace>&
   for (const Trace& trace : traces)
     result["steps"].push_back(step_json(schedule, trace));
   const Trace& trace = typical(traces);
+  if (trace.spans.empty()) return summarize(result);
   result["op_seconds"] = op_seconds_of(schedule, trace);
   result["op_mean_seconds"] = op_mean_seconds_of(schedule, traces);
   result["timeline"] = timeline(schedule, trace);
@@ -282,6 +295,7 @@ void summarize(json& result) {
   result["tflops_per_s_per_device"] = rate("counted_flops", 1e12);
   result["tflops_per_s_per_device_full_attention"] = rate("counted_flops_full_attention", 1e12);
   result["tokens_per_s_per_device"] = rate("tokens_per_step_per_device", 1);
+  if (steps.front()["transfers"].is_null()) return;
   result["exposed_transfer_seconds"] = statistics_of(over_steps(steps, exposed_in)).median;
   result["transfers"] = median_transfers(steps);
   result["compute_lane"] = {{"busy_seconds", median_of(steps, "busy_seconds")},
@@ -308,10 +322,13 @@ json result_of(const Prepared& prepared, const Outcome& outcome, const Settings&
   for (const char* field : run_fields)
     result[field] = nullptr;
   const bool ran = !outcome.traces.empty();
-  result["memory_curve"] = memory_curve(prepared, ran ? &typical(outcome.traces) : nullptr);
+  const Trace* shown = ran ? &typical(outcome.traces) : nullptr;
+  if (ran && shown->spans.empty()) shown = nullptr;
+  result["memory_curve"] = memory_curve(prepared, shown);
   if (!ran) return result;
   add_times(result, prepared, outcome.traces);
   result["host_bytes_reserved"] = outcome.host_bytes_reserved;
+  if (outcome.gpu) result["gpu"] = gpu_json(*outcome.gpu);
   if (outcome.losses.empty()) return result;
   result["loss"] = json::array();
   for (const double loss : outcome.losses)

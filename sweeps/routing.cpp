@@ -163,7 +163,7 @@ int64_t used_peak_bytes(const Plan& plan, const std::optional<Routed>& routed) {
   return plan.device_bytes - row_bytes * (routed->planned_rows - routed->fullest_rows);
 }
 
-RoutingRecord routing_record(const Program& program, const CpuExecutor& executor) {
+RoutingRecord routing_record(const Program& program, const ValueExecutor& executor) {
   RoutingRecord record;
   for (const TensorId id : records_of(program)) {
     const std::vector<std::byte> bytes = executor.read(id);

@@ -45,7 +45,7 @@ int64_t used_peak_bytes(const Plan& plan, const std::optional<Routed>& routed);
 // What the last step left of each layer with experts: offsets of experts in the rows sorted by
 // expert (dropless path), or the number of choices dropped (capacity path).
 using RoutingRecord = std::vector<std::vector<int32_t>>;
-RoutingRecord routing_record(const Program& program, const CpuExecutor& executor);
+RoutingRecord routing_record(const Program& program, const ValueExecutor& executor);
 
 // The field `routing` of a result (README, "Fields of a result"); null without experts. What was
 // executed goes before what is known of the choice; an empty record: nothing ran.

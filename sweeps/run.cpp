@@ -5,11 +5,11 @@
 #include <array>
 #include <cmath>
 
-#include "harness/cuda/cuda_executor.h"
 #include "harness/embedded.h"
 #include "harness/error.h"
 #include "harness/measurement.h"
 #include "harness/race.h"
+#include "harness/workspaces.h"
 #include "offload/combine.h"
 #include "offload/pipeline.h"
 #include "offload/scheduler.h"
@@ -92,6 +92,10 @@ Capacity capacity_of(const Point& point, const Machine& machine, const Settings&
     capacity.device =
         static_cast<int64_t>(machine.figure("hbm_bytes") * machine.figure("hbm_usable"));
     capacity.host = static_cast<int64_t>(machine.figure("host_bytes"));
+  } else if (point.executor == ExecutorKind::cuda) {
+    const std::shared_ptr<CudaMemory> gpu = settings.cuda ? settings.cuda : open_cuda();
+    capacity.device = available_bytes(*gpu);
+    capacity.host = available_memory_bytes() + host_reserved(*gpu);
   } else {
     // What the shared arenas hold already is ours to use again.
     const int64_t reserved =
@@ -158,6 +162,12 @@ std::string out_of_memory(const Prepared& prepared, Space space, int64_t wanted,
   return reason;
 }
 
+std::string machine_for(const Point& point) {
+  if (point.executor == ExecutorKind::sim) return default_machine;
+  if (point.executor == ExecutorKind::cpu) return scheduling_machine;
+  return machine_of_gpu(cuda_state().devices.front().name);
+}
+
 void judge_capacity(Prepared& prepared) {
   const Capacity& capacity = prepared.capacity;
   const Plan& plan = prepared.plan;
@@ -171,13 +181,6 @@ void judge_capacity(Prepared& prepared) {
     prepared.status = Status::host_oom;
     prepared.reason = out_of_memory(prepared, Space::host, plan.host_bytes, host);
   }
-}
-
-void require_cuda() {
-  const CudaState state = cuda_state();
-  if (!state.problem.empty())
-    throw InputError(text("--executor: found cuda, but ", state.problem, " (", state.advice,
-                          "); expected cpu or sim"));
 }
 
 void refuse_what_cannot_run(const Point& point) {
@@ -214,10 +217,7 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   Prepared result;
   result.config = config_of(point);
   result.point = with_defaults(point, result.config);
-  const bool simulated = point.executor == ExecutorKind::sim;
-  result.machine = load_machine(!point.machine.empty() ? point.machine
-                                : simulated            ? default_machine
-                                                       : scheduling_machine);
+  result.machine = load_machine(!point.machine.empty() ? point.machine : machine_for(point));
   if (!settings.machine_figures.empty())
     result.machine = change_figures(std::move(result.machine), settings.machine_figures);
   result.link_bytes_per_second = settings.link_bytes_per_second.value_or(0);
@@ -246,6 +246,10 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   OrderedProgram ordered = clock.lap(At::order, order_bodies(std::move(program), options));
   result.rule_counts = std::move(ordered.rule_counts);
   result.schedule = clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders));
+  if (point.executor == ExecutorKind::cuda) {
+    refuse_for_cuda(result.schedule.program, cuda_state().devices.front());
+    result.schedule = with_workspaces(std::move(result.schedule), cuda_workspace_bytes);
+  }
   result.plan = clock.lap(At::plan, plan_memory(result.schedule));
   judge_capacity(result);
   return result;
@@ -268,15 +272,9 @@ Prepared prepare(const Point& point, const Settings& settings) {
   return result;
 }
 
-Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
-                int64_t warmup) {
-  const CpuOptions options{.link_bytes_per_second = prepared.link_bytes_per_second,
-                           .slow_copy = prepared.point.slow_copy,
-                           .seed = prepared.point.seed,
-                           .poison = prepared.point.poison};
-  CpuExecutor executor(prepared.schedule, prepared.plan, options, std::move(memory));
+Outcome run_steps(const Prepared& prepared, ValueExecutor& executor, StepCount steps) {
   Outcome outcome;
-  for (int64_t step = 0; step < steps; ++step) {
+  for (int64_t step = 0; step < steps.all; ++step) {
     Trace trace = executor.step();
     for (const Lane lane : {Lane::d2h, Lane::h2d})
       if (trace.bytes_moved[static_cast<int>(lane)] != planned_bytes(prepared.schedule, lane))
@@ -287,7 +285,7 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
       throw RunError(
           text("step ", step, ": the loss is ", trace.loss, ", expected a finite number"));
     outcome.losses.push_back(trace.loss);
-    if (step >= warmup) outcome.traces.push_back(std::move(trace));
+    if (step >= steps.warmup) outcome.traces.push_back(std::move(trace));
   }
   outcome.gradient_digest = executor.gradient_digest();
   outcome.routing = routing_record(prepared.schedule.program, executor);
@@ -298,6 +296,22 @@ Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int
         text(outcome.stale_slots,
              " times a host slot was reloaded, or taken for written, before its write was over"));
   return outcome;
+}
+
+Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
+                int64_t warmup) {
+  const CpuOptions options{.link_bytes_per_second = prepared.link_bytes_per_second,
+                           .slow_copy = prepared.point.slow_copy,
+                           .seed = prepared.point.seed,
+                           .poison = prepared.point.poison};
+  CpuExecutor executor(prepared.schedule, prepared.plan, options, std::move(memory));
+  return run_steps(prepared, executor, {steps, warmup});
+}
+
+Outcome run_real(const Prepared& prepared, const Settings& settings, StepCount steps) {
+  return prepared.point.executor == ExecutorKind::cuda
+             ? run_cuda(prepared, settings.cuda, steps)
+             : run_cpu(prepared, settings.memory, steps.all, steps.warmup);
 }
 
 Outcome run_sim(const Prepared& prepared, StageSeconds* stages) {
@@ -316,7 +330,7 @@ nlohmann::json run_point(const Point& point, const Settings& settings) {
   if (prepared.status == Status::ok)
     outcome = point.executor == ExecutorKind::sim
                   ? run_sim(prepared)
-                  : run_cpu(prepared, settings.memory, point.steps, point.warmup);
+                  : run_real(prepared, settings, {point.steps, point.warmup});
   return result_of(prepared, outcome, settings);
 }
 

@@ -15,6 +15,7 @@
 #include "offload/policy.h"
 #include "sweeps/point.h"
 #include "sweeps/routing.h"
+#include "sweeps/run_cuda.h"
 #include "sweeps/stages.h"
 #include "workloads/accounting.h"
 #include "workloads/config.h"
@@ -32,8 +33,9 @@ struct Fitted {
 struct Settings {
   std::optional<double> link_bytes_per_second;  // paced link of CPU runs; empty: as fast as it goes
   std::optional<Fitted> fitted;
-  bool free_transfers = false;        // simulator: host copies take no time
-  std::shared_ptr<CpuMemory> memory;  // shared arenas of CPU runs; null: made when needed
+  bool free_transfers = false;                 // simulator: host copies take no time
+  std::shared_ptr<CpuMemory> memory;           // shared arenas of CPU runs; null: made when needed
+  std::shared_ptr<CudaMemory> cuda = nullptr;  // a GPU and its arenas, likewise
   std::map<std::string, double> machine_figures = {};  // other than the machine's own
   StageSeconds* stages = nullptr;  // where time by stage is added up; null: not measured
 };
@@ -84,11 +86,19 @@ struct Outcome {
   RoutingRecord routing;        // of the last step; empty for a simulation
   int64_t host_bytes_reserved = 0;
   int64_t stale_slots = 0;
+  std::optional<GpuRun> gpu = {};
 };
 
-// Executes steps [0, steps) of a CPU point; those from `warmup` on are timed.
+struct StepCount {
+  int64_t all = 0, warmup = 0;  // steps [0, all); those from `warmup` on are timed
+};
+// Executes steps and looks at what they computed and moved. Throws RunError where that is wrong.
+Outcome run_steps(const Prepared& prepared, ValueExecutor& executor, StepCount steps);
 Outcome run_cpu(const Prepared& prepared, std::shared_ptr<CpuMemory> memory, int64_t steps,
                 int64_t warmup);
+Outcome run_cuda(const Prepared& prepared, std::shared_ptr<CudaMemory> memory, StepCount steps);
+// On the executor of the point, in the shared memory of the settings.
+Outcome run_real(const Prepared& prepared, const Settings& settings, StepCount steps);
 Outcome run_sim(const Prepared& prepared, StageSeconds* stages = nullptr);
 
 // Runs a point by itself: prepare, execute, result.

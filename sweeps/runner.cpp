@@ -137,9 +137,17 @@ class Runner {
   Settings settings_for(const SweepPoint& point) {
     Settings settings;
     settings.memory = memory_;
+    if (point.point.executor == ExecutorKind::cuda) settings.cuda = gpu();
     if (!point.point.link.empty()) settings.link_bytes_per_second = link_of(point);
     if (point.point.executor == ExecutorKind::sim) settings.fitted = fitted_for(point);
     return settings;
+  }
+
+  // Opened for the first point that needs it.
+  std::shared_ptr<CudaMemory> gpu() {
+    if (gpu_) return gpu_;
+    require_cuda();
+    return gpu_ = open_cuda();
   }
 
   // Link rates and fitted figures are solved once and kept, so that a continued sweep uses the
@@ -162,6 +170,7 @@ class Runner {
   Settings settings_without_link() const {
     Settings settings;
     settings.memory = memory_;
+    settings.cuda = gpu_;
     return settings;
   }
 
@@ -218,7 +227,8 @@ class Runner {
     point.layers = std::min(*point.layers, layers_to_probe(load_model(point.model), 2));
     point.link.clear();
     const double few = static_cast<double>(*point.layers);
-    const Outcome outcome = run_cpu(prepare(point, settings_without_link()), memory_, 1, 0);
+    const Settings settings = settings_without_link();
+    const Outcome outcome = run_real(prepare(point, settings), settings, {1, 0});
     return outcome.traces.front().seconds * std::max(1.0, layers / few);
   }
 
@@ -286,8 +296,9 @@ class Runner {
     Prepared& prepared = *executed.prepared;
     const int64_t warmup = round == 0 ? warmup_of(executed) : 0;
     const int64_t steps = warmup + timed_steps_per_visit(executed);
-    const Outcome outcome = run_cpu(prepared, memory_, steps, warmup);
-    json result = result_of(prepared, outcome, settings_for(*executed.point));
+    const Settings settings = settings_for(*executed.point);
+    const Outcome outcome = run_real(prepared, settings, {steps, warmup});
+    json result = result_of(prepared, outcome, settings);
     if (round == 0) result["config"]["warmup"] = std::to_string(warmup);
     store_.add_visit(key_of(*executed.point),
                      {{"visit", round}, {"wall_seconds", now() - begin}, {"result", result}});
@@ -342,6 +353,7 @@ class Runner {
   const Progress& progress_;
   int jobs_;
   std::shared_ptr<CpuMemory> memory_;
+  std::shared_ptr<CudaMemory> gpu_;
   std::vector<Executed> executed_;
   int64_t done_ = 0, total_ = 0;  // points of this sweep: the store may hold rows of others
   double begin_ = now();

@@ -51,6 +51,7 @@ std::shared_ptr<CudaMemory> open_cuda(int device = 0);
 const CudaDevice& device_of(const CudaMemory& memory);
 // Device bytes an arena may have: free ones and those it holds already.
 int64_t available_bytes(CudaMemory& memory);
+int64_t host_reserved(const CudaMemory& memory);
 
 // Bytes of device memory a run takes, each kind by itself.
 struct CudaUse {

@@ -50,4 +50,6 @@ int64_t available_bytes(CudaMemory& memory) {
   return memory.gpu().available_bytes() + memory.device_reserved();
 }
 
+int64_t host_reserved(const CudaMemory& memory) { return memory.host_reserved(); }
+
 }  // namespace spillway

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "harness/cuda/contents.h"
+#include "harness/cuda/nvml.h"
 #include "harness/digest.h"
 #include "harness/error.h"
 #include "harness/init.h"
@@ -57,6 +58,7 @@ class StreamExecutor : public CudaExecutor {
   std::vector<GpuGraph> graphs_;           // one a segment, from the second step on
   GpuDeviceMemory flushed_;                // null: the L2 cache is left alone
   RegisteredRange range_;
+  Nvml nvml_;
   int64_t step_ = 0, stale_slots_ = 0;
   std::string failure_;  // of an earlier step
 };
@@ -85,7 +87,8 @@ StreamExecutor::StreamExecutor(const Schedule& schedule, const Plan& plan,
       pool_(std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : usable_cpus())),
       contents_(*memory_, arenas_, compute()),
       stamps_(schedule.program),
-      range_(register_range(RangeCategory::step, range_name(RangeCategory::step))) {
+      range_(register_range(RangeCategory::step, range_name(RangeCategory::step))),
+      nvml_(gpu().device().pci_address) {
   origin_ = make_event(gpu(), EventUse::time);
   for (const Lane lane : lanes())
     over_[index_of(lane)] = make_event(gpu(), EventUse::time);
@@ -166,6 +169,7 @@ Trace StreamExecutor::finish_step() {
     const double over = gpu().seconds_between(origin_.get(), over_[index_of(lane)].get());
     trace.seconds = std::max(trace.seconds, over);
   }
+  if (nvml_.found()) trace.clocks = nvml_.clocks();
   trace.loss = lost;
   for (size_t s = 0; s < schedule_.segments.size(); ++s)
     for (const Lane lane : {Lane::d2h, Lane::h2d})

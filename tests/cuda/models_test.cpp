@@ -101,6 +101,28 @@ TEST(CudaModels, MasterWeightsOfAnotherWidth) {
   expect_same_bits(point);
 }
 
+// The result of a run whose ops are timed has all that a CPU run's has; one that is not leaves blank
+// what nobody measured.
+TEST(CudaModels, ResultsHaveWhatWasMeasured) {
+  for (const bool timestamps : {false, true}) {
+    Prepared prepared = prepare(tiny_point({"decoder_layer_input=offload"}, 1, 16), {});
+    auto memory = std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(any_haste));
+    const CudaOptions options{.threads = 1, .timestamps = timestamps};
+    const auto executor =
+        make_stream_executor(prepared.schedule, prepared.plan, options, memory, fake_kernel);
+    const Outcome outcome = run_steps(prepared, *executor, {3, 1});
+    const nlohmann::json result = result_of(prepared, outcome, {});
+    EXPECT_EQ(result["step_seconds"]["n"], 2);
+    EXPECT_GT(result["step_seconds"]["median"].get<double>(), 0);
+    EXPECT_TRUE(result["gradient_digest"].is_string());
+    for (const char* key :
+         {"op_seconds", "timeline", "transfers", "exposed_transfer_seconds", "compute_lane"})
+      EXPECT_EQ(result[key].is_null(), !timestamps) << key;
+    EXPECT_EQ(result["steps"][0]["busy_seconds"].is_null(), !timestamps);
+    EXPECT_EQ(result["memory_curve"][0]["seconds"].is_null(), !timestamps);
+  }
+}
+
 // Where waits[wait] of lanes[lane][step] of a segment stands.
 struct WaitPlace {
   size_t segment = 0, lane = 0, step = 0, wait = 0;

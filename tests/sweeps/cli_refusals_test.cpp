@@ -27,6 +27,16 @@ TEST(CliRefusals, ASimulationTakesNothingFromThisCpu) {
   EXPECT_EQ(defaults.exit_code, 0) << defaults.err;
 }
 
+TEST(CliRefusals, WhatOnlyAGpuHas) {
+  for (const Words& run : {tiny_run, tiny_sim}) {
+    expect_refused(with(run, {"--cuda-graph", "on"}), {"--cuda-graph", "--executor cuda"});
+    expect_refused(with(run, {"--l2-flush", "on"}), {"--l2-flush", "--executor cuda"});
+    expect_refused(with(run, {"--timestamps", "off"}), {"--timestamps", "--executor cuda"});
+  }
+  expect_refused(with(tiny_run, {"--executor", "cuda", "--link", "2"}),
+                 {"--link: found '2'", "--executor cpu"});
+}
+
 // The projections of bf16 and fp32 are bf16 and fp32.
 TEST(CliRefusals, APrecisionOfProjectionsAloneIsAMistake) {
   for (const Words& run : {tiny_run, tiny_sim, with(tiny_sim, {"--precision", "fp32"})})

@@ -1,0 +1,28 @@
+// What a point on a GPU asks of this machine: a driver, memory, figures for its scheduler.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/cuda/cuda_executor.h"
+
+namespace spillway {
+
+// Throws InputError saying what is missing, and how to get it, where no GPU can be used.
+void require_cuda();
+
+// The machine file whose figures come nearest to a GPU of this name ("NVIDIA H200").
+std::string machine_of_gpu(const std::string& name);
+
+// The GPU a point ran on, and what it took of it.
+struct GpuRun {
+  CudaDevice device;
+  CudaUse use;
+  int64_t workspace_bytes = 0;  // of the arena, at the peak
+  int runtime_version = 0, driver_version = 0;
+};
+nlohmann::json gpu_json(const GpuRun& gpu);
+
+}  // namespace spillway
