@@ -188,7 +188,8 @@ void add_permutations(std::vector<OpCase>& cases, DType x) {
   struct Size {
     int64_t tokens, k, experts, width;
   };
-  for (const Size s : {Size{1, 1, 3, 5}, {1, 4, 4, 33}, {50, 3, 8, 70}, {600, 6, 40, 20}}) {
+  for (const Size s :
+       {Size{1, 1, 3, 5}, {1, 4, 4, 33}, {50, 3, 8, 70}, {600, 6, 40, 20}, {4, 2, 3, 2100}}) {
     const int64_t rows = s.tokens * s.k;
     const Item token{{s.tokens, s.width}, x}, routed{{rows, s.width}, x},
         experts{{s.tokens, s.k}, ints, Item::Fill::token, s.experts}, slot{{s.tokens, s.k}, ints},

@@ -109,7 +109,6 @@ struct AttentionKeyGradient : AttentionGradient {
           if (part * tile_size < s.value_dim)
             add_square_by_rows(group, scratch, square, true, h.gradients, query, part * tile_size,
                                sum_v[part]);
-        group.sync();
         put_square(group, square, ds);
         SPILLWAY_UNROLL
         for (int part = 0; part < KeyParts; ++part)

@@ -70,7 +70,8 @@ SPILLWAY_DEVICE void put_square(const Group& group, float* square, const TileSum
 }
 
 // Part d / 64 of out[64, dim] += square times rows k .. k + 63 of `b` (transposed: the square's
-// columns are the rows of the product). The square must have been synced.
+// columns are the rows of the product). Begins with a sync, and no thread reads the square after the
+// last one in it: the square may be filled just before and just after.
 template <class Group>
 SPILLWAY_DEVICE void add_square_by_rows(const Group& group, float* scratch, const float* square,
                                         bool transposed, const HeadRowsView& b, int64_t k,

@@ -17,6 +17,7 @@
 //   largest(x, i)     warps only: the index i that goes with the largest x, the lowest of equal
 //                     ones; NaN counts as -infinity
 //   scratch()         the shared memory, aligned to 16 bytes
+// Only sync() makes what a thread wrote visible to others; sums and maxima do not.
 // All threads of a group must reach each of these together.
 #pragma once
 

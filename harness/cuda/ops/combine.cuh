@@ -16,8 +16,9 @@ struct CombineKernel {
 
 // One token: dy[position[t, j]] = weights[t, j] dout[t], dweights[t, j] = dout[t] . y[position[t,
 // j]], j after j.
+template <int Threads>
 struct CombineBackwardToken : NoScratch {
-  static constexpr int threads = 256;
+  static constexpr int threads = Threads;
   int64_t rows, width, copies;
   const int32_t* position;
   const float* weights;
@@ -63,7 +64,12 @@ struct CombineBackwardKernel {
   static constexpr OpKind kind = OpKind::combine_backward;
   template <class Launch>
   static void run(const KernelCall& call, const Launch& launch) {
-    launch(CombineBackwardToken(call), call.input(0).shape[0]);
+    const int64_t tokens = call.input(0).shape[0], width = call.input(0).shape[1];
+    if (width <= 1024) {
+      launch(CombineBackwardToken<32>(call), tokens);
+    } else {
+      launch(CombineBackwardToken<256>(call), tokens);
+    }
   }
 };
 
