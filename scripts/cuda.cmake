@@ -79,6 +79,9 @@ function(add_cuda_sources target)
   file(GLOB kernels CONFIGURE_DEPENDS harness/cuda/ops/*.cu harness/cuda/ops/*.cpp)
   target_sources(${target} PRIVATE ${kernels})
   target_link_libraries(${target} PUBLIC CUDA::cudart)
+  list(JOIN CMAKE_CUDA_ARCHITECTURES " " built_for)
+  set_source_files_properties(harness/cuda/built_for.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                              COMPILE_DEFINITIONS "SPILLWAY_CUDA_TARGETS=\"${built_for}\"")
   # No -Wpedantic and no warning about casts: what nvcc hands to the host compiler has both.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Xcompiler=-Wall,-Wextra>")
 endfunction()

@@ -13,15 +13,15 @@ scripts/setup.sh --tidy
 
 files=("$@")
 if [[ ${#files[@]} -eq 0 ]]; then
-  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu')
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh')
 fi
 [[ ${#files[@]} -gt 0 ]] || { echo "tidy: no source files" >&2; exit 1; }
 
 [[ "$fix" == no ]] || clang-format -i "${files[@]}"
 clang-format --dry-run --Werror "${files[@]}"
 
-# A configuration of its own: clang cannot read g++'s precompiled headers, and findings belong to files.
-cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF > /dev/null
+# A configuration of its own: clang cannot read g++'s precompiled headers nor nvcc's options, and findings belong to files.
+cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=OFF -DSPILLWAY_CUDA=OFF > /dev/null
 # Only what the release build compiles; headers are seen through the files that include them.
 units=()
 for file in "${files[@]}"; do

@@ -30,6 +30,12 @@ void require_cuda() {
   if (!state.problem.empty())
     throw InputError(text("--executor: found cuda, but ", state.problem, " (", state.advice,
                           "); expected cpu or sim"));
+  const CudaDevice& device = state.devices.front();
+  if (!built_for(cuda_targets(), device.major, device.minor))
+    throw InputError(text("--executor: found cuda, but the kernels of this build are for ",
+                          cuda_targets(), " and ", device.name, " has compute capability ",
+                          device.major, ".", device.minor,
+                          "; expected a build with -DCMAKE_CUDA_ARCHITECTURES for it"));
 }
 
 std::string machine_of_gpu(const std::string& name) {

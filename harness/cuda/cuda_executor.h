@@ -60,6 +60,11 @@ struct CudaUse {
   int64_t context = 0;   // CUDA's own, the kernels' code, and what else uses the device
 };
 
+// What this build's kernels are compiled for, as CMake names it: "80-real 90a-real"; empty without
+// CUDA. And whether that includes a GPU of this compute capability.
+std::string cuda_targets();
+bool built_for(const std::string& targets, int major, int minor);
+
 // Throws InputError naming every op this build or the device cannot run: kinds without a kernel, FP8
 // below compute capability 8.9, NVFP4 below 10.0, several devices.
 void refuse_for_cuda(const Program& program, const CudaDevice& device);

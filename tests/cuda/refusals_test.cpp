@@ -54,6 +54,19 @@ TEST(CudaRefusals, PrecisionsTheTensorCoresDoNotHaveAreNamed) {
   EXPECT_THAT(refusal(nvfp4, device_of_capability(10, 3)), Not(HasSubstr("precision")));
 }
 
+TEST(CudaRefusals, ABuildRunsOnTheGpusItsTargetsSay) {
+  const std::string all = "80-real 90a-real 100a-real 103a-real 120-real";
+  for (const auto& [major, minor] : {std::pair{8, 0}, {8, 6}, {9, 0}, {10, 0}, {10, 3}, {12, 1}})
+    EXPECT_TRUE(built_for(all, major, minor)) << major << "." << minor;
+  for (const auto& [major, minor] : {std::pair{7, 5}, {10, 1}, {11, 0}, {13, 0}})
+    EXPECT_FALSE(built_for(all, major, minor)) << major << "." << minor;
+  EXPECT_TRUE(built_for("80", 9, 0));  // by translation
+  EXPECT_TRUE(built_for("80-virtual", 10, 0));
+  EXPECT_FALSE(built_for("90a-real", 8, 0));
+  EXPECT_FALSE(built_for("", 9, 0));
+  EXPECT_EQ(cuda_targets().empty(), SPILLWAY_HAVE_CUDA == 0);
+}
+
 TEST(CudaRefusals, SeveralDevicesNeedSeveralProcesses) {
   Program program = program_of(OpKind::copy_d2d);
   program.devices = 8;
