@@ -79,8 +79,7 @@ void Contents::write(TensorId id, const std::vector<std::byte>& bytes) {
 void Contents::poison_all() {
   memory_.gpu().fill(arenas_.device, unset_byte, memory_.device_reserved(), stream_);
   memory_.gpu().synchronize(stream_);
-  std::memset(arenas_.host, std::to_integer<int>(unset_byte),
-              static_cast<size_t>(arenas_.plan->host_arena_bytes));
+  std::fill_n(arenas_.host, arenas_.plan->host_arena_bytes, unset_byte);
 }
 
 void Contents::poison_host() {
