@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/cuda/kernel.h"
+#include "harness/cuda/ops/call.cuh"
 #include "harness/error.h"
 #include "tests/support/cuda_bodies.h"
 #include "tests/support/expect_close.h"
@@ -104,6 +105,22 @@ TEST(CudaKernels, DrawTheVeryExpertsThatTheCpuDraws) {
   const auto got = run_cuda_body(c, inputs, ThreadOrder::rising), want = run_kernel(c, inputs, 2);
   EXPECT_EQ(got[0], want[0]);
   expect_close(decode(got[1], DType::f32), decode(want[1], DType::f32), DType::f32, "weights");
+}
+
+// A row of 16,392 elements is 2,049 packs; 2^19 of them are 2^33 + 2^22 elements.
+TEST(CudaKernels, CountElementsBeyond32Bits) {
+  const RowPacks packs(int64_t{1} << 20, 16392);
+  const int64_t row = int64_t{1} << 19;
+  const RowPacks::Unit last = packs.unit(row * 2049 + 2048);
+  EXPECT_TRUE(last.inside);
+  EXPECT_EQ(last.row, row);
+  EXPECT_EQ(last.column, 16384);
+  EXPECT_EQ(last.count, 8);
+  EXPECT_EQ(last.first, (int64_t{1} << 33) + (int64_t{1} << 22) + 16384);
+  EXPECT_FALSE(packs.unit(int64_t{2049} << 20).inside);
+  EXPECT_EQ(packs.tiles(256), (int64_t{2049} << 20) / 256);
+  const int64_t large = int64_t{5} << 40;  // by the 64-bit division
+  EXPECT_EQ(RowPacks::quotient(large + 6, 7), large / 7 + (large % 7 + 6) / 7);
 }
 
 // ---- the fibres themselves
