@@ -87,6 +87,11 @@ Proven drop_and_prove(Schedule schedule, const Plan& plan) {
   return {proof.without(std::move(schedule), implied), std::move(race)};
 }
 
+Proven prove(Schedule schedule, const Plan& plan) {
+  std::optional<Race> race = find_race(schedule, plan);
+  return {std::move(schedule), std::move(race)};
+}
+
 Schedule drop_implied_waits(Schedule schedule, const Plan& plan) {
   return drop_and_prove(std::move(schedule), plan).schedule;
 }

@@ -35,4 +35,7 @@ struct Proven {
 };
 Proven drop_and_prove(Schedule schedule, const Plan& plan);
 
+// The schedule as it stands, with what find_race() says of it.
+Proven prove(Schedule schedule, const Plan& plan);
+
 }  // namespace spillway

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/error.h"
+#include "harness/start_waits.h"
 
 namespace spillway {
 namespace {
@@ -40,9 +41,8 @@ std::vector<Interval> positions_of(const Segment& segment, const BodyOrder& orde
 }
 
 // Ops of one asynchronous lane follow each other, so a start after the other's start is enough.
-void check_dependencies(const Program& program, const Segment& segment,
+void check_dependencies(const Segment& segment, const std::vector<std::vector<int>>& before,
                         const std::vector<Interval>& intervals) {
-  const std::vector<std::vector<int>> before = dependencies(program, segment);
   for (size_t later = 0; later < before.size(); ++later) {
     const Lane lane = lane_of(segment.ops[later]);
     for (const int earlier : before[later]) {
@@ -149,7 +149,19 @@ std::vector<int> confirmed_at(const std::vector<LaneStep>& compute, size_t posit
   return ops;
 }
 
-Schedule lay_out(Program program, const std::vector<BodyOrder>& orders) {
+const char* name_of(Streams streams) {
+  switch (streams) {
+    case Streams::position:
+      return "position";
+    case Streams::precise:
+      return "precise";
+    case Streams::xla:
+      return "xla";
+  }
+  return "?";
+}
+
+Schedule lay_out(Program program, const std::vector<BodyOrder>& orders, Streams streams) {
   check(orders.size() == program.segments.size(), "expected one order per segment, found ",
         orders.size(), " orders for ", program.segments.size(), " segments");
   Schedule schedule;
@@ -157,9 +169,12 @@ Schedule lay_out(Program program, const std::vector<BodyOrder>& orders) {
   for (size_t s = 0; s < orders.size(); ++s) {
     const Segment& segment = program.segments[s];
     const std::vector<Interval> intervals = positions_of(segment, orders[s]);
-    check_dependencies(program, segment, intervals);
+    const std::vector<std::vector<int>> before = dependencies(program, segment);
+    check_dependencies(segment, before, intervals);
     add_lanes(segment, orders[s], schedule.segments[s]);
     add_local_lifetimes(program, segment, orders[s], intervals, schedule.segments[s]);
+    if (streams == Streams::precise) wait_for_producers(segment, before, schedule.segments[s]);
+    if (streams == Streams::xla) wait_for_side_streams(segment, schedule.segments[s]);
   }
   add_step_lifetimes(program, schedule.segments);
   schedule.program = std::move(program);

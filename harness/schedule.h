@@ -58,13 +58,28 @@ struct Schedule {
 // even where nothing else on the compute lane touches those bytes (a write-back with LHS off).
 std::vector<int> confirmed_at(const std::vector<LaneStep>& compute, size_t position);
 
+// When a host copy may begin, beyond its turn on the lane of its direction.
+enum class Streams : uint8_t {
+  // One stream a direction. A copy waits for its start, with it for all of compute before it (as in
+  // XLA), unless what it needs is known to be over without.
+  position,
+  // One stream a direction. A copy waits for what it depends on in its iteration, the ops it comes
+  // after and the allocation of what it writes; if nothing, for the iteration's first step.
+  precise,
+  // As XLA has it while host copies are dealt out to 4 side streams in turn: a copy waits for its
+  // start, always, and for the copy before it on its side stream, which may go the other way.
+  xla,
+};
+const char* name_of(Streams streams);
+
 // Builds lanes from one order per segment: lifetimes of local tensors run from just before the
 // first position that touches them (for an async op: its start) to just after the last one (for an
 // async op: its done); neighbouring starts allocate before the first of them, neighbouring dones
-// release after the last. Every async op waits for its start and every done for its op;
-// drop_implied_waits() (race.h) removes those that others imply. Throws std::logic_error when an
-// order is not a permutation of the body or breaks a dependency.
-Schedule lay_out(Program program, const std::vector<BodyOrder>& orders);
+// release after the last. Every async op waits for its start, host copies as `streams` has it, and
+// every done for its op; drop_implied_waits() (race.h) removes those that others imply. Throws
+// std::logic_error when an order is not a permutation of the body or breaks a dependency.
+Schedule lay_out(Program program, const std::vector<BodyOrder>& orders,
+                 Streams streams = Streams::position);
 
 // before[j] lists the ops of the body that must be finished before op j begins (read after write,
 // write after read, write after write on overlapping slices in one iteration, program order).

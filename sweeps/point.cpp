@@ -111,6 +111,12 @@ std::string parse_collectives(const std::string& text) {
   return text;
 }
 
+Streams parse_streams(const std::string& text) {
+  for (const Streams streams : {Streams::position, Streams::precise, Streams::xla})
+    if (text == spillway::name_of(streams)) return streams;
+  bad_value("--streams", text, "position, precise or xla");
+}
+
 uint64_t parse_seed(const std::string& text) {
   return static_cast<uint64_t>(parse_non_negative("--seed", text));
 }
@@ -210,6 +216,13 @@ const std::vector<Field>& fields() {
       {"memory-slop", "PERCENT", "of what is left of HBM: the memory limit of LHS [95]",
        [](const P& p) { return unless_default(p.memory_slop, Point{}.memory_slop); },
        [](P& p, S s) { p.memory_slop = parse_positive_real("--memory-slop", s); }},
+      {"streams", "position|precise|xla",
+       "host copies wait for all compute issued before, for what they depend on, or as XLA's on "
+       "side streams [position]",
+       [](const P& p) -> std::string {
+         return p.streams == Streams::position ? "" : spillway::name_of(p.streams);
+       },
+       [](P& p, S s) { p.streams = parse_streams(s); }},
       {"latency-model", "xla|size|measured",
        "what LHS takes ops to last: XLA's constants, bytes over bandwidth, a profile [size]",
        [](const P& p) -> std::string {

@@ -10,6 +10,7 @@
 
 #include "harness/executor.h"
 #include "harness/program.h"
+#include "harness/schedule.h"
 #include "offload/latency.h"
 #include "offload/lhs_options.h"
 #include "workloads/workload.h"
@@ -36,6 +37,7 @@ struct Point {
   LhsRules lhs_rules;
   LhsLimits lhs_limits;
   double memory_slop = 95;  // percent
+  Streams streams = Streams::position;
   LatencyModel latency_model = LatencyModel::size;
   std::string profile;        // a result's file, of the measured model
   int64_t combine_bytes = 0;  // collectives are joined up to so many bytes; 0: none are

@@ -245,7 +245,8 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   const SchedulerOptions options = scheduler_options(point, result, program);
   OrderedProgram ordered = clock.lap(At::order, order_bodies(std::move(program), options));
   result.rule_counts = std::move(ordered.rule_counts);
-  result.schedule = clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders));
+  result.schedule =
+      clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders, point.streams));
   if (point.executor == ExecutorKind::cuda) {
     refuse_for_cuda(result.schedule.program, cuda_state().devices.front());
     result.schedule = with_workspaces(std::move(result.schedule), cuda_workspace_bytes);
@@ -258,7 +259,10 @@ Prepared plan_point(const Point& point, const Settings& settings) {
 Prepared prepare(const Point& point, const Settings& settings) {
   Prepared result = plan_point(point, settings);
   StageClock clock(settings.stages);
-  Proven proven = drop_and_prove(std::move(result.schedule), result.plan);
+  // XLA's streams wait whether or not the values need it.
+  Proven proven = point.streams == Streams::xla
+                      ? prove(std::move(result.schedule), result.plan)
+                      : drop_and_prove(std::move(result.schedule), result.plan);
   if (proven.race)
     throw std::logic_error("the schedule is not free of races: " + proven.race->message);
   result.schedule = std::move(proven.schedule);

@@ -141,6 +141,25 @@ TEST(PipelineMatrix, ResidentTailsOverTwoStacks) {
   }
 }
 
+// Whatever copies wait for, the step means the same.
+TEST(PipelineMatrix, Streams) {
+  for (const int64_t devices : {1, 8}) {
+    const Program built = llama(devices);
+    Interpreter meaning(built, Stage::built);
+    meaning.step();
+    for (const char* policy :
+         {"qkv_proj_offloaded", "minimal_offloaded", "decoder_layer_input=offload"})
+      for (const PipelineOptions& rotation : rotations(devices))
+        for (const bool lhs : {false, true})
+          for (const Streams streams : {Streams::precise, Streams::xla})
+            for (const int64_t tail : {0, 2})
+              expect_sound(
+                  built,
+                  {policy, devices, lhs, rotation, CollectivesWithoutLhs::post, tail, streams},
+                  meaning.persistent());
+  }
+}
+
 TEST(PipelineMatrix, AdjacentCollectives) {
   const Program built = llama(8);
   Interpreter meaning(built, Stage::built);

@@ -78,6 +78,30 @@ TEST(PlanTruth, NoByteOutsideALiveTensorChanges) {
   }
 }
 
+// Whatever copies wait for, values are the same to the bit, in a poisoned arena and with slow copies.
+TEST(PlanTruth, StreamsChangeNoValue) {
+  const auto memory = std::make_shared<CpuMemory>();
+  for (const std::string policy :
+       {"qkv_proj_offloaded", "decoder_layer_input=offload,context=offload"}) {
+    for (RunVariant variant : every_schedule({policy})) {
+      const Outcome expected =
+          run_cpu(prepare(tiny_point(variant, odd_micro_batch, odd_seq), {}), memory, 2, 0);
+      for (const Streams streams : {Streams::precise, Streams::xla}) {
+        variant.streams = streams;
+        SCOPED_TRACE(label(variant));
+        Point point = tiny_point(variant, odd_micro_batch, odd_seq);
+        point.poison = true;
+        for (const double slow : {1.0, 20.0}) {
+          point.slow_copy = slow;
+          const Outcome found = run_cpu(prepare(point, {}), memory, 2, 0);
+          EXPECT_EQ(found.losses, expected.losses);
+          EXPECT_EQ(found.gradient_digest, expected.gradient_digest);
+        }
+      }
+    }
+  }
+}
+
 // What a point needs can depend on what it is given: LHS's memory rule saves where it is tight. So
 // the capacity is lowered to just below plan after plan, until one is refused.
 TEST(PlanTruth, ExactlyThePeakIsEnoughAndOneUnitLessIsNot) {

@@ -40,6 +40,7 @@ const std::map<std::string, json>& other_values() {
       {"lhs_rule", "kLessStall=off,lane_depth=off"},
       {"lhs_limit", "collectives=2,copies=3"},
       {"memory_slop", 99},
+      {"streams", "xla"},
       {"latency_model", "xla"},
       {"profile", "result.json"},
       {"precision", "nvfp4"},
@@ -142,7 +143,7 @@ TEST(Point, DefaultsAreThoseOfTheCommandLine) {
   EXPECT_EQ(point.precision, Precision::bf16);
   EXPECT_EQ(point.state_bytes, (StateBytes{4, 4, 4, 4}));
   for (const char* key : {"moe", "capacity_factor", "routing", "expert_parallel", "lhs_rule",
-                          "lhs_limit", "memory_slop"})
+                          "lhs_limit", "memory_slop", "streams"})
     EXPECT_FALSE(to_json(point).contains(key)) << "said where it differs only";
   EXPECT_FALSE(point.moe.capacity_path);
   EXPECT_EQ(point.moe.capacity_factor, 1);
@@ -195,6 +196,7 @@ const std::vector<BadValue>& bad_values() {
       {"lhs_limit", "copies=0", "a whole number from 1 or unlimited"},
       {"lhs_limit", "copies=2.5", "a whole number from 1 or unlimited"},
       {"memory_slop", -5, "greater than 0"},
+      {"streams", "4", "position, precise or xla"},
       {"latency_model", "constant", "xla, size or measured"},
       {"precision", "fp16", "fp32, bf16, fp8 or nvfp4"},
       {"projection_precision", "int8", "fp8"},

@@ -32,7 +32,11 @@ std::vector<ScheduleVariant> race_variants() {
         list.push_back({policy, devices, lhs, {true, false, false, 3, 2}});
         for (const PipelineOptions& rotation :
              {PipelineOptions{}, PipelineOptions{true, devices > 1, true}})
-          list.push_back({policy, devices, lhs, rotation, CollectivesWithoutLhs::post, 2});
+          for (const Streams streams : {Streams::position, Streams::precise})
+            list.push_back(
+                {policy, devices, lhs, rotation, CollectivesWithoutLhs::post, 2, streams});
+        list.push_back(
+            {policy, devices, lhs, {}, CollectivesWithoutLhs::post, 0, Streams::precise});
       }
     }
   }

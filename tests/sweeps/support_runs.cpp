@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "harness/error.h"
+
 namespace spillway {
 
 bool timed_tests() { return std::getenv("SPILLWAY_TIMED_TESTS") != nullptr; }
@@ -12,7 +14,8 @@ std::string label(const RunVariant& variant) {
          (variant.rotation_copies ? ", rotation copies" : "") +
          (variant.depth > 1 ? ", depth " + std::to_string(variant.depth) : "") +
          (variant.unroll > 1 ? ", unrolled" : "") +
-         (variant.resident_tail > 0 ? ", tail " + std::to_string(variant.resident_tail) : "");
+         (variant.resident_tail > 0 ? ", tail " + std::to_string(variant.resident_tail) : "") +
+         (variant.streams != Streams::position ? text(", streams ", name_of(variant.streams)) : "");
 }
 
 std::vector<RunVariant> every_schedule(const std::vector<std::string>& policies) {
@@ -41,6 +44,7 @@ Point tiny_point(const RunVariant& variant, int64_t micro_batch, int64_t seq) {
   point.pipeline_depth = variant.depth;
   point.unroll = variant.unroll;
   point.resident_tail = variant.resident_tail;
+  point.streams = variant.streams;
   point.micro_batch = micro_batch;
   point.seq = seq;
   return point;

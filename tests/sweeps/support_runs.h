@@ -16,6 +16,7 @@ struct RunVariant {
   std::string policy;
   bool lhs = true, pipeline = false, rotation_copies = false;
   int64_t depth = 1, unroll = 1, resident_tail = 0;
+  Streams streams = Streams::position;
 };
 
 std::string label(const RunVariant& variant);

@@ -1,5 +1,6 @@
 #include "tests/sweeps/support_schedules.h"
 
+#include "harness/error.h"
 #include "harness/ops.h"
 #include "offload/policy.h"
 
@@ -21,7 +22,8 @@ std::string label(const ScheduleVariant& v) {
          (v.rotation.rotation_copies ? ", rotation-copies" : "") +
          (v.rotation.depth > 1 ? ", depth " + std::to_string(v.rotation.depth) : "") +
          (v.rotation.unroll > 1 ? ", unrolled" : "") +
-         (v.resident_tail > 0 ? ", resident tail " + std::to_string(v.resident_tail) : "");
+         (v.resident_tail > 0 ? ", resident tail " + std::to_string(v.resident_tail) : "") +
+         (v.streams != Streams::position ? text(", streams ", name_of(v.streams)) : "");
 }
 
 Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
@@ -31,7 +33,8 @@ Schedule schedule_of(const Program& built, const ScheduleVariant& variant) {
   options.collectives_without_lhs = variant.collectives;
   const Program chosen =
       apply_policy(built, parse_policy(variant.policy), variant.resident_tail).program;
-  return schedule_program(pipeline(chosen, variant.rotation), options).schedule;
+  OrderedProgram ordered = order_bodies(pipeline(chosen, variant.rotation), options);
+  return lay_out(std::move(ordered.program), ordered.orders, variant.streams);
 }
 
 }  // namespace spillway

@@ -16,6 +16,7 @@ struct ScheduleVariant {
   PipelineOptions rotation;
   CollectivesWithoutLhs collectives = CollectivesWithoutLhs::post;
   int64_t resident_tail = 0;
+  Streams streams = Streams::position;
 };
 
 std::string label(const ScheduleVariant& variant);
