@@ -96,10 +96,7 @@ int execute(const RunCommand& command) {
   require_writable(command.json);
   Settings settings;
   if (command.point.executor == ExecutorKind::cpu) settings.memory = std::make_shared<CpuMemory>();
-  if (command.point.executor == ExecutorKind::cuda) {
-    require_cuda();
-    settings.cuda = open_cuda();
-  }
+  if (command.point.executor == ExecutorKind::cuda) settings.cuda = require_cuda();
   if (!command.point.link.empty())
     settings.link_bytes_per_second = resolve_link(command.point, settings);
   const nlohmann::json result = run_point(command.point, settings);

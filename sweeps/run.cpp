@@ -93,9 +93,8 @@ Capacity capacity_of(const Point& point, const Machine& machine, const Settings&
         static_cast<int64_t>(machine.figure("hbm_bytes") * machine.figure("hbm_usable"));
     capacity.host = static_cast<int64_t>(machine.figure("host_bytes"));
   } else if (point.executor == ExecutorKind::cuda) {
-    const std::shared_ptr<CudaMemory> gpu = settings.cuda ? settings.cuda : open_cuda();
-    capacity.device = available_bytes(*gpu);
-    capacity.host = available_memory_bytes() + host_reserved(*gpu);
+    capacity.device = available_bytes(*settings.cuda);
+    capacity.host = available_memory_bytes() + host_reserved(*settings.cuda);
   } else {
     // What the shared arenas hold already is ours to use again.
     const int64_t reserved =
@@ -162,10 +161,10 @@ std::string out_of_memory(const Prepared& prepared, Space space, int64_t wanted,
   return reason;
 }
 
-std::string machine_for(const Point& point) {
+std::string machine_for(const Point& point, const Settings& settings) {
   if (point.executor == ExecutorKind::sim) return default_machine;
   if (point.executor == ExecutorKind::cpu) return scheduling_machine;
-  return machine_of_gpu(cuda_state().devices.front().name);
+  return machine_of_gpu(device_of(*settings.cuda).name);
 }
 
 void judge_capacity(Prepared& prepared) {
@@ -185,7 +184,6 @@ void judge_capacity(Prepared& prepared) {
 
 void refuse_what_cannot_run(const Point& point) {
   if (point.executor == ExecutorKind::sim) return;
-  if (point.executor == ExecutorKind::cuda) require_cuda();
   if (point.devices != 1)
     throw InputError(text("--devices: found ", point.devices,
                           ", but an executor of real steps runs one device in one process; "
@@ -212,12 +210,18 @@ std::vector<TensorId> largest_on_host(const Prepared& planned) {
 }
 
 Prepared plan_point(const Point& point, const Settings& settings) {
+  if (point.executor == ExecutorKind::cuda && !settings.cuda) {
+    Settings opened = settings;
+    opened.cuda = require_cuda();
+    return plan_point(point, opened);
+  }
   StageClock clock(settings.stages);
   refuse_what_cannot_run(point);
   Prepared result;
   result.config = config_of(point);
   result.point = with_defaults(point, result.config);
-  result.machine = load_machine(!point.machine.empty() ? point.machine : machine_for(point));
+  result.machine =
+      load_machine(!point.machine.empty() ? point.machine : machine_for(point, settings));
   if (!settings.machine_figures.empty())
     result.machine = change_figures(std::move(result.machine), settings.machine_figures);
   result.link_bytes_per_second = settings.link_bytes_per_second.value_or(0);
@@ -248,7 +252,7 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   result.schedule =
       clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders, point.streams));
   if (point.executor == ExecutorKind::cuda) {
-    refuse_for_cuda(result.schedule.program, cuda_state().devices.front());
+    refuse_for_cuda(result.schedule.program, device_of(*settings.cuda));
     result.schedule = with_workspaces(std::move(result.schedule), cuda_workspace_bytes);
   }
   result.plan = clock.lap(At::plan, plan_memory(result.schedule));

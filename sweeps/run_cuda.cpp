@@ -25,7 +25,7 @@ constexpr std::array<std::pair<const char*, const char*>, 8> machines_by_gpu = {
 
 }  // namespace
 
-void require_cuda() {
+std::shared_ptr<CudaMemory> require_cuda() {
   const CudaState state = cuda_state();
   if (!state.problem.empty())
     throw InputError(text("--executor: found cuda, but ", state.problem, " (", state.advice,
@@ -36,6 +36,7 @@ void require_cuda() {
                           cuda_targets(), " and ", device.name, " has compute capability ",
                           device.major, ".", device.minor,
                           "; expected a build with -DCMAKE_CUDA_ARCHITECTURES for it"));
+  return open_cuda();
 }
 
 std::string machine_of_gpu(const std::string& name) {
@@ -58,7 +59,7 @@ nlohmann::json gpu_json(const GpuRun& gpu) {
 }
 
 Outcome run_cuda(const Prepared& prepared, std::shared_ptr<CudaMemory> memory, StepCount steps) {
-  if (!memory) memory = open_cuda();
+  if (!memory) memory = require_cuda();
   const Point& point = prepared.point;
   const CudaOptions options{.slow_copy = point.slow_copy,
                             .seed = point.seed,

@@ -1,7 +1,7 @@
 // What a point on a GPU asks of this machine: a driver, memory, figures for its scheduler.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -10,8 +10,8 @@
 
 namespace spillway {
 
-// Throws InputError saying what is missing, and how to get it, where no GPU can be used.
-void require_cuda();
+// Opens the GPU. Throws InputError saying what is missing, and how to get it, where none can be used.
+std::shared_ptr<CudaMemory> require_cuda();
 
 // The machine file whose figures come nearest to a GPU of this name ("NVIDIA H200").
 std::string machine_of_gpu(const std::string& name);

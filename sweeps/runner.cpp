@@ -145,9 +145,8 @@ class Runner {
 
   // Opened for the first point that needs it.
   std::shared_ptr<CudaMemory> gpu() {
-    if (gpu_) return gpu_;
-    require_cuda();
-    return gpu_ = open_cuda();
+    if (!gpu_) gpu_ = require_cuda();
+    return gpu_;
   }
 
   // Link rates and fitted figures are solved once and kept, so that a continued sweep uses the

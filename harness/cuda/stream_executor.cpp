@@ -41,6 +41,7 @@ class StreamExecutor : public CudaExecutor {
   std::vector<Lane> lanes() const;  // that have a stream of their own at work
   void prepare_step();
   void issue_step();
+  void synchronize(Lane lane);
   Trace finish_step();
   void capture();
 
@@ -165,7 +166,7 @@ Trace StreamExecutor::finish_step() {
   gpu().copy(reinterpret_cast<std::byte*>(&lost), from, sizeof lost, compute());
   Trace trace;
   for (const Lane lane : lanes()) {
-    gpu().synchronize(walk_.stream(lane));
+    synchronize(lane);
     const double over = gpu().seconds_between(origin_.get(), over_[index_of(lane)].get());
     trace.seconds = std::max(trace.seconds, over);
   }
@@ -180,6 +181,16 @@ Trace StreamExecutor::finish_step() {
     stale_slots_ += timed.stale_slots;
   }
   return trace;
+}
+
+// What an op did wrong on the device comes to light here.
+void StreamExecutor::synchronize(Lane lane) {
+  try {
+    gpu().synchronize(walk_.stream(lane));
+  } catch (const RunError& error) {
+    throw RunError(text("lane ", name_of(lane), ": ", error.what(),
+                        " (with CUDA_LAUNCH_BLOCKING=1 the message names the op)"));
+  }
 }
 
 // After a step without graphs: libraries have loaded their kernels and made what they keep.

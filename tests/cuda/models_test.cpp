@@ -123,6 +123,47 @@ TEST(CudaModels, ResultsHaveWhatWasMeasured) {
   }
 }
 
+#if SPILLWAY_HAVE_CUDA
+
+// A point of --executor cuda up to its launch: planned for a GPU with the scratch memory that the real
+// kernels ask for, proven, run by stand-ins for them, reported.
+TEST(CudaModels, APointOnAGpuHasAllButItsKernels) {
+  for (const char* model : {"llama-tiny", "deepseek-tiny", "mixtral-tiny"}) {
+    SCOPED_TRACE(model);
+    Point point = tiny_point({.policy = "decoder_layer_input=offload", .pipeline = true}, 1, 16);
+    point.model = model;
+    const Prepared on_cpu = prepare(point, {});
+    point.executor = ExecutorKind::cuda;
+    Settings settings;
+    settings.cuda = std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(any_haste));
+    const Prepared prepared = prepare(point, settings);
+    EXPECT_EQ(prepared.status, Status::ok) << prepared.reason;
+    EXPECT_EQ(prepared.capacity.device, int64_t{1} << 40);  // what the fake has free
+    EXPECT_GE(prepared.plan.live_peak, on_cpu.plan.live_peak);
+    const auto executor = make_stream_executor(prepared.schedule, prepared.plan, {.threads = 1},
+                                               settings.cuda, fake_kernel);
+    Outcome outcome = run_steps(prepared, *executor, {2, 1});
+    outcome.gpu = GpuRun{device_of(*settings.cuda), executor->use()};
+    const nlohmann::json result = result_of(prepared, outcome, settings);
+    EXPECT_EQ(result["gpu"]["name"], "fake");
+    EXPECT_EQ(result["gpu"]["arena_bytes"], prepared.plan.device_bytes);
+    EXPECT_EQ(result["kind"], "measured");
+    CpuExecutor cpu(on_cpu.schedule, on_cpu.plan, {.threads = 1});
+    EXPECT_EQ(run_steps(on_cpu, cpu, {2, 1}).gradient_digest, outcome.gradient_digest);
+  }
+}
+
+TEST(CudaModels, APointThatDoesNotFitTheGpuIsARow) {
+  Point point = tiny_point({"full"}, 1, 16);
+  point.executor = ExecutorKind::cuda;
+  point.hbm_bytes = 1000;
+  Settings settings;
+  settings.cuda = std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(any_haste));
+  EXPECT_EQ(prepare(point, settings).status, Status::oom);
+}
+
+#endif
+
 // Where waits[wait] of lanes[lane][step] of a segment stands.
 struct WaitPlace {
   size_t segment = 0, lane = 0, step = 0, wait = 0;

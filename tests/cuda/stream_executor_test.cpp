@@ -295,6 +295,21 @@ TEST(StreamExecutorFailure, SaysWhereAndLeavesTheDeviceToTheNext) {
   }
 }
 
+TEST(StreamExecutorFailure, OnTheDeviceComesToLightAtTheEndOfTheStep) {
+  const OffloadStack stack(4, 16);
+  const Plan plan = plan_memory(stack.schedule);
+  FakeRun run(stack.schedule, plan, compute_first, {.threads = 1});
+  run.gpu->fail_later_on = "accumulate";
+  try {
+    run.executor->step();
+    FAIL() << "no failure";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("step 0, lane compute: cudaStreamSynchronize: "
+                                                  "cudaErrorMisalignedAddress"));
+  }
+  EXPECT_THROW(run.executor->step(), RunError);
+}
+
 TEST(StreamExecutorFailure, InACaptureToo) {
   const OffloadStack stack(4, 16);
   const Plan plan = plan_memory(stack.schedule);

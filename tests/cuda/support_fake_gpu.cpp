@@ -152,6 +152,8 @@ void FakeGpu::fill(std::byte* at, std::byte value, int64_t bytes, CUstream_st* s
 void FakeGpu::run_kernel(CUstream_st* stream, const std::string& name, std::function<void()> work) {
   log.push_back(text("s", fake(stream)->queue.number, " run ", name));
   launch_failed_ = name == fail_on;
+  if (name == fail_later_on)
+    work = [] { throw RunError("cudaStreamSynchronize: cudaErrorMisalignedAddress"); };
   if (!launch_failed_) push(stream, {std::move(work), nullptr, 0, 0});
 }
 

@@ -94,6 +94,7 @@ class FakeGpu : public Gpu {
   std::vector<std::string> log;
   int64_t made = 0, alive = 0;  // streams, events, graphs and allocations
   std::string fail_on;          // a kernel of this name cannot be launched
+  std::string fail_later_on;    // one of this name fails on the device
   bool fail_capture = false;    // at its end
 
  private:
