@@ -47,8 +47,12 @@ class Runner {
 
   int64_t run() {
     total_ = static_cast<int64_t>(sweep_.points.size());
-    for (const SweepPoint& point : sweep_.points)
-      done_ += static_cast<int64_t>(store_.has_result(key_of(point)));
+    for (const SweepPoint& point : sweep_.points) {
+      const bool done = store_.has_result(key_of(point));
+      done_ += static_cast<int64_t>(done);
+      // A machine without a GPU refuses the sweep, before a row says so of every point.
+      if (!done && point.point.executor == ExecutorKind::cuda) gpu();
+    }
     simulate_and_plan();
     run_rounds();
     for (Executed& executed : executed_)

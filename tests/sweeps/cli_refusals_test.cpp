@@ -2,6 +2,7 @@
 // bad input is cli_test.cpp.
 #include <gmock/gmock.h>
 
+#include "harness/cuda/cuda_executor.h"
 #include "tests/sweeps/support_cli.h"
 
 namespace spillway {
@@ -32,6 +33,8 @@ TEST(CliRefusals, WhatOnlyAGpuHas) {
     expect_refused(with(run, {"--cuda-graph", "on"}), {"--cuda-graph", "--executor cuda"});
     expect_refused(with(run, {"--l2-flush", "on"}), {"--l2-flush", "--executor cuda"});
     expect_refused(with(run, {"--timestamps", "off"}), {"--timestamps", "--executor cuda"});
+    expect_refused(with(run, {"--matmul", "plain"}), {"--matmul", "--executor cuda"});
+    expect_refused(with(run, {"--algorithms", "f"}), {"--algorithms", "--executor cuda"});
   }
   expect_refused(with(tiny_run, {"--executor", "cuda", "--link", "2"}),
                  {"--link: found '2'", "--executor cpu"});
@@ -49,6 +52,17 @@ TEST(CliRefusals, ASweepOfThemRunsNothing) {
   const std::string file = scratch.file("s.json", R"({"name": "s", "title": "s",
       "points": [{"label": "a", "model": "llama-tiny", "executor": "sim", "poison": true}]})");
   expect_refused({"sweep", file, "--out", scratch.path() + "/out"}, {"'a'", "--poison"});
+}
+
+TEST(CliRefusals, ASweepOnAGpuNeedsOne) {
+  const CudaState state = cuda_state();
+  if (state.problem.empty()) GTEST_SKIP() << "this machine has a GPU";
+  const ScratchDir scratch;
+  const std::string file = scratch.file("s.json", R"({"name": "s", "title": "s",
+      "points": [{"label": "a", "model": "llama-tiny", "executor": "sim"},
+                 {"label": "b", "model": "llama-tiny", "executor": "cuda"}]})");
+  expect_refused({"sweep", file, "--out", scratch.path() + "/out"},
+                 {"--executor", state.problem, "expected cpu or sim"});
 }
 
 TEST(CliRefusals, DescribeKnowsTheNamesOfItsModel) {
