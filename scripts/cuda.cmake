@@ -1,7 +1,8 @@
 # The CUDA toolkit: whether there is one, the language, what it is compiled for.
 #   SPILLWAY_HAVE_CUDA         0 or 1
 #   CMAKE_CUDA_ARCHITECTURES   as given (preset `cuda`: all targets), else those of this machine's GPUs, else 90a
-# The program never links libcuda: it must start where there is no driver. AUTO leaves CUDA out of cross builds and of
+# The program must start where there is no driver and no CUDA library: it never links libcuda, the runtime is linked
+# statically where the toolkit has it so, and cuBLASLt and NCCL are opened when they are first needed. AUTO leaves CUDA out of cross builds and of
 # debug builds, which mean sanitizers: what they look at compiles without it.
 set(SPILLWAY_HAVE_CUDA 0)
 if(SPILLWAY_CUDA STREQUAL "OFF")
@@ -57,9 +58,13 @@ if(look_for_cuda AND CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES "${local}" CACHE STRING "What CUDA sources are compiled for")
   endif()
   set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}" CACHE FILEPATH "Host compiler of nvcc")
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
   find_package(CUDAToolkit 12.8 REQUIRED)
+  if(NOT TARGET CUDA::cudart_static)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  endif()
+  list(APPEND CMAKE_BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}")  # where a library that is opened is looked for
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
@@ -78,7 +83,11 @@ function(add_cuda_sources target)
   endif()
   file(GLOB kernels CONFIGURE_DEPENDS harness/cuda/ops/*.cu harness/cuda/ops/*.cpp)
   target_sources(${target} PRIVATE ${kernels})
-  target_link_libraries(${target} PUBLIC CUDA::cudart)
+  if(TARGET CUDA::cudart_static)
+    target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+  else()
+    target_link_libraries(${target} PUBLIC CUDA::cudart)
+  endif()
   list(JOIN CMAKE_CUDA_ARCHITECTURES " " built_for)
   set_source_files_properties(harness/cuda/built_for.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
                               COMPILE_DEFINITIONS "SPILLWAY_CUDA_TARGETS=\"${built_for}\"")

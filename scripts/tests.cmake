@@ -87,6 +87,12 @@ if(TARGET cuda_tests)
   add_library(fake_nvml MODULE tests/cuda/fake_nvml.cpp)  # opened at run time, as the driver's would be
   target_compile_definitions(cuda_tests PRIVATE "FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
   add_dependencies(cuda_tests fake_nvml)
+  if(SPILLWAY_HAVE_CUDA AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")
+    add_library(fake_cublaslt MODULE tests/cuda/fake_cublaslt.cpp)
+    target_include_directories(fake_cublaslt SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_compile_definitions(cuda_tests PRIVATE "FAKE_CUBLASLT=\"$<TARGET_FILE:fake_cublaslt>\"")
+    add_dependencies(cuda_tests fake_cublaslt)
+  endif()
 endif()
 
 if(TARGET sweeps_tests)

@@ -15,7 +15,7 @@ using nlohmann::json;
 bool same_values_expected(const Point& a, const Point& b) {
   return a.executor == b.executor && a.model == b.model && a.layers == b.layers &&
          a.micro_batch == b.micro_batch && a.seq == b.seq && a.seed == b.seed &&
-         a.precision == b.precision && a.state_bytes == b.state_bytes &&
+         a.precision == b.precision && a.matmul == b.matmul && a.state_bytes == b.state_bytes &&
          a.moe.routing == b.moe.routing && a.moe.capacity_path == b.moe.capacity_path &&
          a.moe.capacity_factor == b.moe.capacity_factor;
 }

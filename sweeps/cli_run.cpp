@@ -43,6 +43,19 @@ void print_transfers(const nlohmann::json& transfers) {
                 row["seconds"].get<double>(), row["exposed_seconds"].get<double>());
 }
 
+void print_matmuls(const nlohmann::json& matmuls) {
+  const auto number = [&](const char* key) { return matmuls[key].get<long long>(); };
+  const std::string library = matmuls["library"].get<std::string>();
+  if (number("products") == 0 && matmuls["plain"].empty()) {
+    std::printf("%-26sour own kernels (%s)\n", "  matmuls", library.c_str());
+    return;
+  }
+  std::printf("%-26s%s, %lld products, %lld timed now\n", "  matmuls", library.c_str(),
+              number("products"), number("timed_now"));
+  for (const nlohmann::json& product : matmuls["plain"])
+    std::printf("%-26s%s\n", "    our own kernel", product.get<std::string>().c_str());
+}
+
 // Beside the arena, which is the peak above.
 void print_gpu(const nlohmann::json& result) {
   if (!result.contains("gpu")) return;
@@ -54,6 +67,7 @@ void print_gpu(const nlohmann::json& result) {
         std::pair{"  L2 flush buffer", "l2_flush_bytes"},
         std::pair{"  context and others", "context_bytes"}})
     std::printf("%-26s%s\n", label, bytes_text(gpu[key].get<double>()).c_str());
+  print_matmuls(gpu["matmuls"]);
 }
 
 void print_result(const nlohmann::json& result) {

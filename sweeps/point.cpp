@@ -137,6 +137,16 @@ int64_t parse_depth(const std::string& text) {
   return depth;
 }
 
+const char* name_of(MatmulBy by) {
+  return by == MatmulBy::automatic ? "" : by == MatmulBy::cublaslt ? "cublaslt" : "plain";
+}
+
+MatmulBy parse_matmul_by(const std::string& text) {
+  for (const MatmulBy by : {MatmulBy::cublaslt, MatmulBy::plain})
+    if (text == name_of(by)) return by;
+  bad_value("--matmul", text, "cublaslt or plain");
+}
+
 int64_t parse_unroll(const std::string& text) {
   if (text != "1" && text != "2") bad_value("--unroll", text, "1 or 2");
   return text == "2" ? 2 : 1;
@@ -291,6 +301,13 @@ const std::vector<Field>& fields() {
       {"l2-flush", "on|off", "overwrite the GPU's L2 cache before every step [off]",
        [](const P& p) { return std::string(p.l2_flush ? "on" : ""); },
        [](P& p, S s) { p.l2_flush = parse_on_off("--l2-flush", s); }},
+      {"matmul", "cublaslt|plain",
+       "kernels of the GPU's dense products: the library's or our own [the library's if it is "
+       "here]",
+       [](const P& p) { return std::string(name_of(p.matmul)); },
+       [](P& p, S s) { p.matmul = parse_matmul_by(s); }},
+      {"algorithms", "FILE", "chosen algorithms of cuBLASLt [~/.cache/spillway/algorithms.json]",
+       [](const P& p) { return p.algorithms; }, [](P& p, S s) { p.algorithms = s; }},
       {"seed", "K", "of weights and tokens", [](const P& p) { return std::to_string(p.seed); },
        [](P& p, S s) { p.seed = parse_seed(s); }},
       // As those of experts: a result that does not use it does not name it.

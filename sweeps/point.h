@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/cuda/cuda_executor.h"
 #include "harness/executor.h"
 #include "harness/program.h"
 #include "harness/schedule.h"
@@ -51,6 +52,8 @@ struct Point {
   double slow_copy = 1;
   bool poison = false;
   bool cuda_graph = false, l2_flush = false, timestamps = true;  // of GPU runs
+  MatmulBy matmul = MatmulBy::automatic;
+  std::string algorithms;  // a file; empty: the user's cache
   uint64_t seed = 0;
   bool every_iteration = false;  // simulated one by one
   SimRanks ranks;                // of a simulation; their seed is `seed`

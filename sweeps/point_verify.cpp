@@ -29,6 +29,8 @@ void refuse_but_on_a_gpu(const Point& point) {
   if (point.cuda_graph) refuse("--cuda-graph", "off");
   if (!point.timestamps) refuse("--timestamps", "on");
   if (point.l2_flush) refuse("--l2-flush", "off");
+  if (point.matmul != MatmulBy::automatic) refuse("--matmul", "none");
+  if (!point.algorithms.empty()) refuse("--algorithms", "none");
 }
 
 void refuse_of_a_gpu(const Point& point) {

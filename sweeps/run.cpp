@@ -253,7 +253,8 @@ Prepared plan_point(const Point& point, const Settings& settings) {
       clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders, point.streams));
   if (point.executor == ExecutorKind::cuda) {
     refuse_for_cuda(result.schedule.program, device_of(*settings.cuda));
-    result.schedule = with_workspaces(std::move(result.schedule), cuda_workspace_bytes);
+    result.schedule =
+        with_workspaces(std::move(result.schedule), cuda_workspaces(*settings.cuda, point.matmul));
   }
   result.plan = clock.lap(At::plan, plan_memory(result.schedule));
   judge_capacity(result);

@@ -55,7 +55,13 @@ nlohmann::json gpu_json(const GpuRun& gpu) {
           {"arena_bytes", gpu.use.arena},
           {"workspace_bytes", gpu.workspace_bytes},
           {"l2_flush_bytes", gpu.use.l2_flush},
-          {"context_bytes", gpu.use.context}};
+          {"context_bytes", gpu.use.context},
+          {"matmuls",
+           {{"library", gpu.matmuls.library},
+            {"algorithms", gpu.matmuls.file},
+            {"products", gpu.matmuls.by_library},
+            {"timed_now", gpu.matmuls.timed},
+            {"plain", gpu.matmuls.plain}}}};
 }
 
 Outcome run_cuda(const Prepared& prepared, std::shared_ptr<CudaMemory> memory, StepCount steps) {
@@ -66,13 +72,16 @@ Outcome run_cuda(const Prepared& prepared, std::shared_ptr<CudaMemory> memory, S
                             .poison = point.poison,
                             .graphs = point.cuda_graph,
                             .timestamps = point.timestamps,
-                            .flush_l2 = point.l2_flush};
+                            .flush_l2 = point.l2_flush,
+                            .matmul = point.matmul,
+                            .algorithms = point.algorithms};
   const auto executor = make_cuda_executor(prepared.schedule, prepared.plan, options, memory);
   Outcome outcome = run_steps(prepared, *executor, steps);
   const CudaState state = cuda_state();
   outcome.gpu = {
       .device = device_of(*memory),
       .use = executor->use(),
+      .matmuls = executor->matmuls(),
       .workspace_bytes = prepared.plan.peak_by_role[static_cast<size_t>(Role::workspace)],
       .runtime_version = state.runtime_version,
       .driver_version = state.driver_version};

@@ -20,6 +20,7 @@ std::string machine_of_gpu(const std::string& name);
 struct GpuRun {
   CudaDevice device;
   CudaUse use;
+  CudaMatmuls matmuls = {};
   int64_t workspace_bytes = 0;  // of the arena, at the peak
   int runtime_version = 0, driver_version = 0;
 };

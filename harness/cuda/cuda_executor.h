@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,10 @@ struct CudaState {
 CudaState cuda_state();
 std::string version_text(int version);  // "13.0"
 
+// Which kernels compute dense matrix products: cuBLASLt's where the machine has it, else and for
+// what it does not compute our own; or those alone.
+enum class MatmulBy : uint8_t { automatic, cublaslt, plain };
+
 struct CudaOptions {
   int threads = 0;       // that make initial values on the host; 0: usable_cpus()
   double slow_copy = 1;  // every copy is made so many times over, rounded up (tests)
@@ -42,6 +47,9 @@ struct CudaOptions {
   bool graphs = false;     // one graph a segment, of all its iterations, from the second step on
   bool timestamps = true;  // around every op; off: a step's trace has no spans
   bool flush_l2 = false;   // before every step
+  MatmulBy matmul = MatmulBy::automatic;
+  std::string algorithms =
+      {};  // file of chosen ones (algorithms.h); empty: default_algorithm_file()
 };
 
 // A device with its two arenas, kept and reused (and grown) by the executors that follow.
@@ -60,6 +68,16 @@ struct CudaUse {
   int64_t context = 0;   // CUDA's own, the kernels' code, and what else uses the device
 };
 
+// How a run's dense matrix products are computed.
+struct CudaMatmuls {
+  std::string library;     // "cuBLASLt 13.1.0"; else why our own kernels do
+  std::string file;        // of the algorithms
+  int64_t by_library = 0;  // different products
+  int64_t timed = 0;       // of them, that the file did not have
+  std::vector<std::string>
+      plain;  // products that our own kernels compute though there is a library
+};
+
 // What this build's kernels are compiled for, as CMake names it: "80-real 90a-real"; empty without
 // CUDA. And whether that includes a GPU of this compute capability.
 std::string cuda_targets();
@@ -71,14 +89,18 @@ void refuse_for_cuda(const Program& program, const CudaDevice& device);
 
 // Bytes of scratch memory an op's kernel wants; 0 without a kernel.
 int64_t cuda_workspace_bytes(const Program& program, const Op& op);
+// The same with what a product's library wants, where this device's products are computed by one.
+// Throws InputError where cuBLASLt is asked for and missing.
+std::function<int64_t(const Program&, const Op&)> cuda_workspaces(CudaMemory& memory, MatmulBy by);
 
 class CudaExecutor : public ValueExecutor {
  public:
   virtual CudaUse use() const = 0;
+  virtual const CudaMatmuls& matmuls() const = 0;
 };
 
 // The plan must be one of a schedule with workspaces (workspaces.h). Schedule and plan must outlive
-// it. Refuses as refuse_for_cuda() does.
+// it. Refuses as refuse_for_cuda() does. Throws InputError where the file of algorithms is not one.
 std::unique_ptr<CudaExecutor> make_cuda_executor(const Schedule& schedule, const Plan& plan,
                                                  const CudaOptions& options,
                                                  std::shared_ptr<CudaMemory> memory);

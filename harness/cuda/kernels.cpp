@@ -10,7 +10,7 @@ namespace spillway {
 namespace {
 
 #if SPILLWAY_HAVE_CUDA
-constexpr std::array kernels = {
+constexpr std::array all_kernels = {
     &copy_d2h_cuda,
     &copy_h2d_cuda,
     &copy_d2d_cuda,
@@ -51,13 +51,13 @@ constexpr std::array kernels = {
     &attention_backward_cuda,
 };
 #else
-constexpr std::array<const CudaKernel*, 0> kernels = {};
+constexpr std::array<const CudaKernel*, 0> all_kernels = {};
 #endif
 
 }  // namespace
 
 const CudaKernel* cuda_kernel(OpKind kind) {
-  for (const CudaKernel* kernel : kernels)
+  for (const CudaKernel* kernel : all_kernels)
     if (kernel->kind == kind) return kernel;
   return nullptr;
 }

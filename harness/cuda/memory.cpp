@@ -13,7 +13,8 @@ int64_t whole_pages(int64_t bytes, int64_t page) { return (bytes + page - 1) / p
 
 }  // namespace
 
-CudaMemory::CudaMemory(std::unique_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
+CudaMemory::CudaMemory(std::unique_ptr<Gpu> gpu, OpenedLibrary products)
+    : gpu_(std::move(gpu)), products_(std::move(products)) {
   constexpr auto words = static_cast<int64_t>(sizeof(StepWords));
   device_words_ = {*gpu_, gpu_->allocate_device(words)};
   host_words_ = {*gpu_, gpu_->allocate_host(words)};
@@ -41,7 +42,8 @@ void CudaMemory::reserve(int64_t device_bytes, int64_t host_bytes) {
 }
 
 std::shared_ptr<CudaMemory> open_cuda(int device) {
-  return std::make_shared<CudaMemory>(open_gpu(device));
+  std::unique_ptr<Gpu> gpu = open_gpu(device);  // cuBLASLt opens on the device set here
+  return std::make_shared<CudaMemory>(std::move(gpu), open_cublaslt());
 }
 
 const CudaDevice& device_of(const CudaMemory& memory) { return memory.gpu().device(); }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cuda/objects.h"
+#include "harness/cuda/products.h"
 
 namespace spillway {
 
@@ -19,7 +20,7 @@ class CudaMemory {
  public:
   static constexpr int64_t staging_bytes = int64_t{32} << 20;  // whole blocks of a digest
 
-  explicit CudaMemory(std::unique_ptr<Gpu> gpu);
+  explicit CudaMemory(std::unique_ptr<Gpu> gpu, OpenedLibrary products = {nullptr, "none given"});
 
   // Makes both arenas at least so large; what they held is lost where they grow. Throws RunError with
   // the bytes refused.
@@ -27,6 +28,8 @@ class CudaMemory {
 
   Gpu& gpu() { return *gpu_; }
   const Gpu& gpu() const { return *gpu_; }
+  ProductLibrary* products() const { return products_.library.get(); }  // null: there is none
+  const std::string& why_no_products() const { return products_.why; }
   std::byte* device() const { return device_.get(); }
   std::byte* host() const { return host_.get(); }
   int64_t device_reserved() const { return device_bytes_; }
@@ -40,6 +43,7 @@ class CudaMemory {
 
  private:
   std::unique_ptr<Gpu> gpu_;
+  OpenedLibrary products_;
   GpuDeviceMemory device_, device_words_;
   GpuHostMemory host_, host_words_, staging_;
   int64_t device_bytes_ = 0, host_bytes_ = 0;

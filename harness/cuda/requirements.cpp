@@ -4,6 +4,7 @@
 
 #include "harness/cuda/cuda_executor.h"
 #include "harness/cuda/kernel.h"
+#include "harness/cuda/memory.h"
 #include "harness/error.h"
 
 namespace spillway {
@@ -63,6 +64,18 @@ int64_t cuda_workspace_bytes(const Program& program, const Op& op) {
   const CudaKernel* kernel = cuda_kernel(op.kind);
   if (kernel == nullptr || kernel->workspace_bytes == nullptr) return 0;
   return kernel->workspace_bytes(program, op);
+}
+
+std::function<int64_t(const Program&, const Op&)> cuda_workspaces(CudaMemory& memory, MatmulBy by) {
+  if (by == MatmulBy::cublaslt && memory.products() == nullptr)
+    throw InputError(text("--matmul: found cublaslt, but it cannot be opened (",
+                          memory.why_no_products(), "); expected plain"));
+  const bool library = by != MatmulBy::plain && memory.products() != nullptr;
+  const int64_t product = library ? product_workspace_bytes(memory.gpu().device().major) : 0;
+  return [product](const Program& program, const Op& op) {
+    const int64_t own = cuda_workspace_bytes(program, op);
+    return is_dense_product(op) ? std::max(own, product) : own;
+  };
 }
 
 }  // namespace spillway

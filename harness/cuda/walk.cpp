@@ -39,6 +39,21 @@ StreamWalk::StreamWalk(Gpu& gpu, const Schedule& schedule, const Arenas& arenas,
   if (options.timestamps) times_.emplace(gpu, bound_, schedule.program, orders_);
 }
 
+// An op asks for the same products in all iterations.
+void StreamWalk::prepare_products() {
+  if (options_.products == nullptr) return;
+  std::vector<ProductCall> calls;
+  for (BoundSegment& segment : bound_.segments) {
+    for (BoundStep& step : segment.lanes[index_of(Lane::compute)]) {
+      if (step.step->kind != StepKind::run || !is_dense_product(*step.op)) continue;
+      step.point_at(arenas_, 0);
+      calls.push_back(
+          {{step.op, step.inputs, step.outputs, -1}, workspace_of(*step.step, *step.op, arenas_)});
+    }
+  }
+  options_.products->prepare(calls, stream(Lane::compute));
+}
+
 void StreamWalk::issue_segment(size_t segment) {
   const NvtxRange range(bound_.segments[segment].range, 0);
   moved_[segment] = {};
@@ -95,7 +110,9 @@ void StreamWalk::run_op(BoundStep& step, const LanePlace& place) {
   const bool host_copy = is_host_copy(*step.op);
   const NvtxRange range(step.range, place.iteration);
   if (times_) gpu_.record_time(times_->begin(place), on);
-  for (int64_t i = 0; i < (host_copy ? options_.copies_made : 1); ++i)
+  const bool by_library =
+      options_.products != nullptr && options_.products->run(call, cuda.workspace, on);
+  for (int64_t i = 0; i < (host_copy ? options_.copies_made : 1) && !by_library; ++i)
     kernel->run(cuda);
   gpu_.check_launch();
   if (times_) gpu_.record_time(times_->end(place), on);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/bound_program.h"
+#include "harness/cuda/chosen_products.h"
 #include "harness/cuda/issue.h"
 #include "harness/cuda/kernel.h"
 #include "harness/cuda/memory.h"
@@ -20,8 +21,9 @@ using KernelOf = const CudaKernel* (*)(OpKind);
 
 struct WalkOptions {
   KernelOf kernels = cuda_kernel;
-  int64_t copies_made = 1;  // of every host copy, one after the other
-  bool poison = false;      // fill tensors that come and go
+  ChosenProducts* products = nullptr;  // null: kernels compute all
+  int64_t copies_made = 1;             // of every host copy, one after the other
+  bool poison = false;                 // fill tensors that come and go
   bool timestamps = true;
 };
 
@@ -30,6 +32,8 @@ class StreamWalk {
   StreamWalk(Gpu& gpu, const Schedule& schedule, const Arenas& arenas, StepWords* device_words,
              const WalkOptions& options);
 
+  // Before the first step: finds out how each product is computed, over the arenas' contents.
+  void prepare_products();
   // Issues all iterations. Throws RunError naming segment, iteration and op where the device
   // refuses.
   void issue_segment(size_t segment);

@@ -61,6 +61,8 @@ const std::map<std::string, json>& other_values() {
       {"cuda_graph", "on"},
       {"timestamps", "off"},
       {"l2_flush", true},
+      {"matmul", "plain"},
+      {"algorithms", "algorithms.json"},
       {"seed", 7},
       {"every_iteration", "on"},
       {"ranks", 8},
