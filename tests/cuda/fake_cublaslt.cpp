@@ -1,11 +1,9 @@
 // A cuBLASLt that multiplies on the CPU, at once, by the definition in cuBLAS's documentation:
-// column-major D = alpha op(A) op(B) + beta C. To be opened by products_test.cpp in place of the
-// real one.
+// column-major D = alpha op(A) op(B) + beta C. products_test.cpp opens it in place of the real one.
+// Compiled with cublasLt.h from the command line: CUDA's headers are named under harness/cuda/ alone.
 #include <cstring>
 #include <map>
 #include <vector>
-
-#include <cublasLt.h>
 
 namespace {
 
