@@ -54,18 +54,21 @@ function(keep_thread_tests list)
   set(${list} "${kept}" PARENT_SCOPE)
 endfunction()
 
+include(scripts/gpu_check.cmake)
+
 set(support "")
 file(GLOB support_sources CONFIGURE_DEPENDS tests/support/*.cpp)
+list(FILTER support_sources EXCLUDE REGEX "/op_[^/]*$")  # library op_table
 if(support_sources)
   add_library(test_support STATIC ${support_sources})
-  target_link_libraries(test_support PUBLIC spillway_harness GTest::gmock)
+  target_link_libraries(test_support PUBLIC op_table GTest::gmock)
   target_compile_definitions(test_support PRIVATE "SPILLWAY_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
   set(support test_support)
 endif()
 
 set(cuda_room harness)       # tests/cuda/: of harness/cuda/, by a stand-in for the device
-set(cuda_extra spillway_sweeps)
-set(cuda_helpers tests/harness/support_cpu.cpp tests/sweeps/support_runs.cpp)
+set(cuda_extra gpu_check)
+set(cuda_helpers tests/harness/support_cpu.cpp)
 set(offload_extra spillway_workloads)  # policies are tested on real workloads; only the tests know both siblings
 foreach(room IN ITEMS nvtx harness cuda workloads offload reports sweeps)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS tests/${room}/*_test.cpp)
@@ -85,8 +88,9 @@ endforeach()
 
 if(TARGET cuda_tests)
   add_library(fake_nvml MODULE tests/cuda/fake_nvml.cpp)  # opened at run time, as the driver's would be
-  target_compile_definitions(cuda_tests PRIVATE "FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
-  add_dependencies(cuda_tests fake_nvml)
+  target_compile_definitions(cuda_tests PRIVATE "FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\""
+                                                "GPU_CHECK_DIR=\"$<TARGET_FILE_DIR:spillway_gpu_check>\"")
+  add_dependencies(cuda_tests fake_nvml spillway_gpu_check)
   if(SPILLWAY_HAVE_CUDA AND EXISTS "${CUDAToolkit_INCLUDE_DIRS}/cublasLt.h")
     add_library(fake_cublaslt MODULE tests/cuda/fake_cublaslt.cpp)
     target_include_directories(fake_cublaslt SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -58,10 +58,14 @@ BodyOrder probe_order(const Program& program) {
 
 }  // namespace
 
-Probe::Probe(const std::vector<ProbeOp>& ops, int64_t sets, std::shared_ptr<CpuMemory> memory) {
+Schedule probe_schedule(const std::vector<ProbeOp>& ops, int64_t sets) {
   Program program = probe_program(ops, sets);
   const BodyOrder order = probe_order(program);
-  schedule_ = lay_out(std::move(program), {order});
+  return lay_out(std::move(program), {order});
+}
+
+Probe::Probe(const std::vector<ProbeOp>& ops, int64_t sets, std::shared_ptr<CpuMemory> memory) {
+  schedule_ = probe_schedule(ops, sets);
   plan_ = plan_memory(schedule_);
   executor_ = std::make_unique<CpuExecutor>(schedule_, plan_, CpuOptions{}, std::move(memory));
 }

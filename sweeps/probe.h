@@ -19,6 +19,8 @@ struct ProbeOp {
 
 // One body of the ops in this order, copies started together and awaited at its end, run once for
 // each of `sets` operand sets in a step.
+Schedule probe_schedule(const std::vector<ProbeOp>& ops, int64_t sets);
+
 class Probe {
  public:
   Probe(const std::vector<ProbeOp>& ops, int64_t sets, std::shared_ptr<CpuMemory> memory = nullptr);

@@ -29,6 +29,8 @@ void for_each_placed(const Arenas& arenas, const Do& visit) {
 void Contents::fill_persistent(uint64_t seed, ThreadPool& pool) {
   for_each_placed(arenas_, [&](TensorId id, const Tensor& tensor) {
     if (tensor.extent != Extent::persistent || !has_init(tensor)) return;
+    if (tensor.init == Init::zero && tensor.init_from == no_tensor && tensor.space == Space::device)
+      return memory_.gpu().fill(arenas_.address(id), std::byte{0}, tensor.bytes(), stream_);
     const int64_t size = bytes_of(tensor.dtype);
     in_parts(tensor.bytes(), [&](int64_t at, int64_t bytes) {
       const ElementRange range{at / size, bytes / size};
@@ -37,6 +39,7 @@ void Contents::fill_persistent(uint64_t seed, ThreadPool& pool) {
       memory_.gpu().synchronize(stream_);
     });
   });
+  memory_.gpu().synchronize(stream_);
 }
 
 std::span<std::byte> Contents::persistent(TensorId id) const {

@@ -10,6 +10,7 @@
 #include "harness/race.h"
 #include "harness/workspaces.h"
 #include "tests/cuda/support_fake_gpu.h"
+#include "tests/gpu/variant.h"
 #include "tests/sweeps/support_runs.h"
 
 namespace spillway {
@@ -17,52 +18,22 @@ namespace {
 
 constexpr int64_t steps_run = 2;
 
-// What a run shows to whoever compares it with another.
-struct Shown {
-  std::vector<double> losses;
-  std::string digest;
-  int64_t stale_slots = 0;
-  std::string error;
-  friend bool operator==(const Shown&, const Shown&) = default;
-};
+// The schedule of a point with the scratch memory of the fake's kernels.
+struct FakePoint : SubjectPoint {
+  explicit FakePoint(const Point& point)
+      : SubjectPoint({nullptr, fake_kernel, fake_workspace_bytes}, point) {}
 
-Shown run(ValueExecutor& executor) {
-  Shown shown;
-  try {
-    for (int64_t step = 0; step < steps_run; ++step)
-      shown.losses.push_back(executor.step().loss);
-  } catch (const RunError& error) {
-    shown.error = error.what();
-  }
-  shown.digest = executor.gradient_digest();
-  shown.stale_slots = executor.stale_slots();
-  return shown;
-}
-
-// A point's schedule with the scratch memory of the fake's kernels, planned and proven anew.
-struct FakePoint {
-  explicit FakePoint(const Point& point) {
-    const Prepared prepared = prepare(point, {});
-    schedule = with_workspaces(prepared.schedule, fake_workspace_bytes);
-    plan = plan_memory(schedule);
-    Proven proven = drop_and_prove(std::move(schedule), plan);
-    EXPECT_FALSE(proven.race) << proven.race->message;
-    schedule = std::move(proven.schedule);
-  }
   Shown run_fake(const Schedule& run_schedule, const Haste& haste, CudaOptions options) const {
-    options.threads = 1;
-    auto memory = std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(haste));
-    return run(*make_stream_executor(run_schedule, plan, options, memory, fake_kernel));
+    const Subject subject{std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(haste)),
+                          fake_kernel, fake_workspace_bytes};
+    return show(subject, *this, run_schedule, options, steps_run);
   }
-
-  Schedule schedule;
-  Plan plan;
 };
 
 void expect_same_bits(const Point& point) {
   const Prepared prepared = prepare(point, {});
   CpuExecutor cpu(prepared.schedule, prepared.plan, {.threads = 1});
-  const Shown expected = run(cpu);
+  const Shown expected = show(cpu, steps_run);
   ASSERT_EQ(expected.losses.size(), static_cast<size_t>(steps_run));
   const FakePoint fake(point);
   EXPECT_GT(fake.plan.device_bytes, prepared.plan.live_peak);
@@ -164,21 +135,6 @@ TEST(CudaModels, APointThatDoesNotFitTheGpuIsARow) {
 
 #endif
 
-// Where waits[wait] of lanes[lane][step] of a segment stands.
-struct WaitPlace {
-  size_t segment = 0, lane = 0, step = 0, wait = 0;
-};
-
-std::vector<WaitPlace> places_of_waits(const Schedule& schedule) {
-  std::vector<WaitPlace> places;
-  for (size_t s = 0; s < schedule.segments.size(); ++s)
-    for (size_t lane = 0; lane < lane_count; ++lane)
-      for (size_t k = 0; k < schedule.segments[s].lanes[lane].size(); ++k)
-        for (size_t w = 0; w < schedule.segments[s].lanes[lane][k].waits.size(); ++w)
-          places.push_back({s, lane, k, w});
-  return places;
-}
-
 // Every wait that the proof leaves is needed: without it some order of streams gives other values, a
 // slot read too early, or a write into released memory.
 TEST(CudaModels, AnySingleWaitLessShows) {
@@ -190,9 +146,7 @@ TEST(CudaModels, AnySingleWaitLessShows) {
     const std::vector<WaitPlace> places = places_of_waits(fake.schedule);
     EXPECT_GE(places.size(), 6U);
     for (const WaitPlace& place : places) {
-      Schedule lacking = fake.schedule;
-      auto& waits = lacking.segments[place.segment].lanes[place.lane][place.step].waits;
-      waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(place.wait));
+      const Schedule lacking = without(fake.schedule, place);
       EXPECT_TRUE(std::any_of(
           every_haste.begin(), every_haste.end(),
           [&](const Haste& haste) { return fake.run_fake(lacking, haste, options) != expected; }))

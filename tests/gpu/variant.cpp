@@ -1,0 +1,60 @@
+#include "tests/gpu/variant.h"
+
+#include "harness/error.h"
+#include "harness/race.h"
+
+namespace spillway {
+
+SubjectPoint::SubjectPoint(const Subject& subject, const Point& point) {
+  schedule = with_workspaces(prepare(point, {}).schedule, subject.workspace_bytes);
+  plan = plan_memory(schedule);
+  Proven proven = drop_and_prove(std::move(schedule), plan);
+  check(!proven.race, "with scratch memory: ", proven.race ? proven.race->message : "");
+  schedule = std::move(proven.schedule);
+}
+
+std::string text_of(const Shown& shown) {
+  std::string losses;
+  for (const double loss : shown.losses)
+    losses += text(" ", loss);
+  return text("losses", losses, ", digest ", shown.digest, ", ", shown.stale_slots, " stale slots",
+              shown.error.empty() ? "" : ", " + shown.error);
+}
+
+Shown show(ValueExecutor& executor, int64_t steps) {
+  Shown shown;
+  try {
+    for (int64_t step = 0; step < steps; ++step)
+      shown.losses.push_back(executor.step().loss);
+  } catch (const RunError& error) {
+    shown.error = error.what();
+  }
+  shown.digest = executor.gradient_digest();
+  shown.stale_slots = executor.stale_slots();
+  return shown;
+}
+
+Shown show(const Subject& subject, const SubjectPoint& point, const Schedule& schedule,
+           CudaOptions options, int64_t steps) {
+  options.threads = 1;
+  return show(*make_stream_executor(schedule, point.plan, options, subject.memory, subject.kernels),
+              steps);
+}
+
+std::vector<WaitPlace> places_of_waits(const Schedule& schedule) {
+  std::vector<WaitPlace> places;
+  for (size_t s = 0; s < schedule.segments.size(); ++s)
+    for (size_t lane = 0; lane < lane_count; ++lane)
+      for (size_t k = 0; k < schedule.segments[s].lanes[lane].size(); ++k)
+        for (size_t w = 0; w < schedule.segments[s].lanes[lane][k].waits.size(); ++w)
+          places.push_back({s, lane, k, w});
+  return places;
+}
+
+Schedule without(Schedule schedule, const WaitPlace& place) {
+  auto& waits = schedule.segments[place.segment].lanes[place.lane][place.step].waits;
+  waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(place.wait));
+  return schedule;
+}
+
+}  // namespace spillway
