@@ -89,6 +89,7 @@ constexpr std::array fields = std::to_array<ResultField>({
     {"policy_summary", false, false, object_or_null, "an object or null"},
     {"memory_curve", false, false, list_of_objects, "a list of objects, or null"},
     {"timeline", false, false, list_of_objects, "a list of objects, or null"},
+    {"projected", false, false, object_or_null, "an object or null"},
     {"compute_lane", false, false, object_of_numbers, numbers},
     {"op_seconds", false, false, object_of_numbers, numbers},
 });

@@ -70,6 +70,22 @@ void print_gpu(const nlohmann::json& result) {
   print_matmuls(gpu["matmuls"]);
 }
 
+void print_projection(const nlohmann::json& result) {
+  if (!result.contains("projected") || result["projected"].is_null()) return;
+  const nlohmann::json& projected = result["projected"];
+  const std::string what = text(
+      "all ", projected["layers"].get<int64_t>(), " layers",
+      projected["devices"] == 1 ? "" : text(", ", projected["devices"].get<int64_t>(), " devices"));
+  if (projected["step_seconds"].is_null()) {
+    std::printf("%-26snot %s: %s\n", "projected", what.c_str(),
+                projected["reason"].get<std::string>().c_str());
+    return;
+  }
+  std::printf("%-26s%.6g s, %s\n", "projected step", projected["step_seconds"].get<double>(),
+              what.c_str());
+  print_number("projected TFLOPs/s/device", projected["tflops_per_s_per_device"]);
+}
+
 void print_result(const nlohmann::json& result) {
   std::printf("%-26s%s\n", "status", result["status"].get<std::string>().c_str());
   if (result["reason"].is_string())
@@ -83,6 +99,7 @@ void print_result(const nlohmann::json& result) {
   print_number("TFLOPs/s/device", result["tflops_per_s_per_device"]);
   print_number("  full-square count", result["tflops_per_s_per_device_full_attention"]);
   print_number("tokens/s/device", result["tokens_per_s_per_device"]);
+  print_projection(result);
   std::printf("%-26s%s\n", "peak HBM", bytes_text(result["peak_hbm_bytes"].get<double>()).c_str());
   if (result["peak_hbm_bytes_used"] != result["peak_hbm_bytes"])
     std::printf("%-26s%s\n", "  of it used",

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "harness/measurement.h"
+#include "sweeps/projection.h"
 #include "sweeps/run.h"
 
 namespace spillway {
@@ -327,6 +328,9 @@ json result_of(const Prepared& prepared, const Outcome& outcome, const Settings&
   result["memory_curve"] = memory_curve(prepared, shown);
   if (!ran) return result;
   add_times(result, prepared, outcome.traces);
+  // Only where there is one: a run of all layers names none.
+  if (runs_part_of_model(prepared.point))
+    result["projected"] = projection_of(prepared, outcome.traces, settings);
   result["host_bytes_reserved"] = outcome.host_bytes_reserved;
   if (outcome.gpu) result["gpu"] = gpu_json(*outcome.gpu);
   if (outcome.losses.empty()) return result;

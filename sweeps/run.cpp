@@ -16,6 +16,7 @@
 #include "sweeps/changed_machine.h"
 #include "sweeps/machines.h"
 #include "sweeps/profile.h"
+#include "sweeps/projection.h"
 #include "workloads/shard.h"
 #include "workloads/workload.h"
 
@@ -184,10 +185,15 @@ void judge_capacity(Prepared& prepared) {
 
 void refuse_what_cannot_run(const Point& point) {
   if (point.executor == ExecutorKind::sim) return;
-  if (point.devices != 1)
+  if (point.devices != 1 && !runs_part_of_model(point))
     throw InputError(text("--devices: found ", point.devices,
                           ", but an executor of real steps runs one device in one process; "
-                          "expected 1, or --executor sim"));
+                          "expected 1, or --layers with fewer than the model has, whose whole step "
+                          "is projected, or --executor sim"));
+  if (point.moe.expert_parallel != 1)
+    throw InputError(text("--expert-parallel: found ", point.moe.expert_parallel,
+                          ", but an executor of real steps holds all experts; expected 1, or "
+                          "--executor sim"));
   if (point.executor == ExecutorKind::cuda) return;
   if (point.precision != Precision::fp32 && point.precision != Precision::bf16)
     throw InputError(text("--precision: found ", name_of(point.precision),
@@ -238,7 +244,8 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   using At = PointStage;
   Program program =
       clock.lap(At::build, build_program(result.config, workload_options(result.point)));
-  program = clock.lap(At::shard, shard(std::move(program), point.devices, expert_parallel(point)));
+  program = clock.lap(At::shard,
+                      shard(std::move(program), devices_in_run(point), expert_parallel(point)));
   PolicyResult chosen =
       clock.lap(At::policy,
                 apply_policy(std::move(program), parse_policy(point.policy), point.resident_tail));

@@ -8,9 +8,11 @@ import aarch64
 import bad_input
 import bench
 import capacity
+import cuda
 import describe
 import explain
 import fit
+import gpu_check
 import grouped
 import identity
 import idle
@@ -34,6 +36,7 @@ import race
 import readme
 import sensitivity
 import speed
+import targets
 import tests
 import validate
 from common import Lines, Skip, Unusable
@@ -44,6 +47,7 @@ STAGES = {
         large, aarch64, tests, readme],
     3: [quickstart, moe_describe, moe_plan, moe_identity, capacity, proxy, grouped, tests, readme],
     4: [fit, lhs, laws, pipelining, machines, predictions, measured, speed, explain, sensitivity, validate],
+    5: [cuda, gpu_check, targets],
 }
 
 
