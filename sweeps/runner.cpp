@@ -308,6 +308,16 @@ class Runner {
     ++executed.visits;
   }
 
+  // Of the visits' projections the one in the middle.
+  static json middle_projection(const std::vector<json>& visits) {
+    std::vector<json> projections;
+    for (const json& visit : visits)
+      projections.push_back(visit["result"]["projected"]);
+    std::sort(projections.begin(), projections.end(),
+              [](const json& a, const json& b) { return a["step_seconds"] < b["step_seconds"]; });
+    return projections[projections.size() / 2];
+  }
+
   // One row from a point's visits: the first one's fields, all timed steps together.
   void finish_executed(const Executed& executed) {
     const std::string key = key_of(*executed.point);
@@ -317,6 +327,7 @@ class Runner {
       for (const json& step : visits[i]["result"]["steps"])
         result["steps"].push_back(step);
     summarize(result);
+    if (result.contains("projected")) result["projected"] = middle_projection(visits);
     const Agreement agreement = agreement_of(*executed.point, sweep_, store_);
     result["checked"] = agreement.compared;
     if (!agreement.mismatch.empty()) {

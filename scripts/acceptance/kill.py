@@ -8,7 +8,7 @@ from common import HERE, Unusable, fresh, program, rows_of, spillway
 
 KILLS = 10
 # Fields whose value is a time, depends on one, or on how often memory was asked for. The rest must be equal.
-TIMED = {"step_seconds", "steps", "tflops_per_s_per_device", "tflops_per_s_per_device_full_attention",
+TIMED = {"step_seconds", "projected", "steps", "tflops_per_s_per_device", "tflops_per_s_per_device_full_attention",
          "tokens_per_s_per_device", "exposed_transfer_seconds", "compute_lane", "op_seconds", "timeline",
          "link_bytes_per_second"}
 TIMED_PARTS = {"seconds", "exposed_seconds"}

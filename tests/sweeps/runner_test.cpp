@@ -35,7 +35,7 @@ json sweep_json() {
       {"label": "predicted", "executor": "sim", "devices": 8},
       {"label": "kept", "policy": "minimal"},
       {"label": "too large", "hbm": 1000},
-      {"label": "two devices", "devices": 2},
+      {"label": "two devices", "devices": 2, "layers": 4},
       {"label": "moved", "policy": "qkv_proj_offloaded", "pipeline": true}]})");
 }
 
@@ -88,8 +88,8 @@ json timeless(json value) {
   if (value.is_object()) {
     const bool measured = value.value("kind", json()) == "measured";
     if (measured && value["step_seconds"].is_object()) value["n"] = value["step_seconds"]["n"];
-    for (const char* key : {"timeline", "tflops_per_s_per_device", "tokens_per_s_per_device",
-                            "tflops_per_s_per_device_full_attention"})
+    for (const char* key : {"timeline", "projected", "tflops_per_s_per_device",
+                            "tokens_per_s_per_device", "tflops_per_s_per_device_full_attention"})
       if (measured) value.erase(key);
     if (value.value("kind", json()) == "simulated") return value;
     for (auto it = value.begin(); it != value.end();)
