@@ -11,6 +11,7 @@
 #   --seconds N     for everything [470]
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+export XDG_CACHE_HOME=$root/build/cache  # where the algorithms of products are kept
 begin=$SECONDS
 pack='' deps='' out='' build='' total=470 only=()
 
