@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/cuda/algorithms.h"
 #include "tests/cuda/support_fake_gpu.h"
+#include "tests/cuda/support_products.h"
 #include "tests/gpu/part.h"
 #include "tests/gpu/timing.h"
 
@@ -41,6 +43,23 @@ TEST(GpuCheck, OpsPassByTheKernelsThatDefineThem) {
     EXPECT_LE(found["of_allowed"].get<double>(), 1) << kind;
     EXPECT_EQ(found["from_cpu"].get<double>(), 0) << kind;
   }
+}
+
+// Products of a library are a row of their own beside our kernels'.
+TEST(GpuCheck, OpsLookAtTheLibraryOfProductsToo) {
+  const fs::path cache = fs::path(testing::TempDir()) / "gpu_check_cache";
+  fs::remove_all(cache);
+  ::setenv("XDG_CACHE_HOME", cache.c_str(), 1);
+  const Subject subject{
+      std::make_shared<CudaMemory>(std::make_unique<FakeGpu>(any_haste),
+                                   OpenedLibrary{std::make_unique<FakeProducts>(), ""}),
+      fake_kernel, fake_workspace_bytes};
+  const Finding finding = check_ops(subject, small_effort);
+  EXPECT_EQ(finding.verdict, Verdict::pass) << finding.reason;
+  const nlohmann::json& worst = finding.figures["worst"];
+  ASSERT_TRUE(worst.contains("matmul by fake 1.2.3")) << worst;
+  EXPECT_EQ(worst["matmul by fake 1.2.3"]["cases"], worst["matmul"]["cases"]);
+  EXPECT_TRUE(fs::exists(default_algorithm_file()));
 }
 
 // Every kernel adds to the first element it wrote.

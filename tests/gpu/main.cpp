@@ -56,7 +56,9 @@ Finding run_part(const Arguments& arguments) {
   const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(0.8 * seconds));
   try {
-    return arguments.part->run({open_cuda()}, {end, arguments.small});
+    const std::shared_ptr<CudaMemory> memory = open_cuda();
+    const Subject subject{memory, cuda_kernel, cuda_workspaces(*memory, MatmulBy::automatic)};
+    return arguments.part->run(subject, {end, arguments.small});
   } catch (const std::exception& error) {
     Finding finding;
     finding.fail(error.what());

@@ -46,6 +46,14 @@ double copy_ceiling(const Subject& subject, int64_t bytes) {
   return 2.0 * copies * static_cast<double>(bytes) / seconds;
 }
 
+std::unique_ptr<ChosenProducts> library_products(const Subject& subject) {
+  if (subject.memory->products() == nullptr) return nullptr;
+  ProductLibrary& library = *subject.memory->products();
+  return std::make_unique<ChosenProducts>(
+      library, subject.memory->gpu(), default_algorithm_file(),
+      text(device_of(*subject.memory).name, ", checked, ", library.name()));
+}
+
 double product_rate(const Subject& subject, const Program& program, const Op& op) {
   Gpu& gpu = subject.memory->gpu();
   int64_t at = 0;
@@ -75,8 +83,10 @@ double product_rate(const Subject& subject, const Program& program, const Op& op
                       {arena + scratch_at, static_cast<size_t>(scratch)},
                       stream.get()};
   const CudaKernel* kernel = subject.kernels(op.kind);
+  const std::unique_ptr<ChosenProducts> products = library_products(subject);
+  if (products) products->prepare({{call.call, call.workspace}}, stream.get());
   const double seconds = seconds_of_issued(gpu, {stream.get()}, 5, [&] {
-    kernel->run(call);
+    if (!products || !products->run(call.call, call.workspace, stream.get())) kernel->run(call);
     gpu.check_launch();
   });
   return info(op.kind).cost(program, op).matmul_flops / seconds;
