@@ -72,11 +72,11 @@ compile() {
   export PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
   {
     cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
-      -DCMAKE_UNITY_BUILD_BATCH_SIZE=4 "-DSPILLWAY_PACKED=$deps" -DSPILLWAY_ONEDNN=OFF -DSPILLWAY_CUDA=ON \
+      "-DSPILLWAY_PACKED=$deps" -DSPILLWAY_ONEDNN=OFF -DSPILLWAY_CUDA=ON \
       -DSPILLWAY_TESTS=OFF -DSPILLWAY_GPU_CHECK=ON --compile-no-warning-as-error &&
       timeout "$(left)" cmake --build "$build" --target spillway_gpu_check -j "$jobs"
   } >"$out/build.log" 2>&1 ||
-    { line build fail "$(grep -m1 -iE 'error' "$out/build.log" || tail -n 1 "$out/build.log")" \
+    { line build fail "$(grep -m1 -E '(error|Error)[: ]' "$out/build.log" || tail -n 1 "$out/build.log")" \
         $((SECONDS - started)) '{}'; exit 1; }
   line build pass '' $((SECONDS - started)) \
     "{\"jobs\":$jobs,\"built_for\":\"$(sed -n 's/.*CUDA \(.*\)$/\1/p' "$out/build.log" | head -n 1)\"}"

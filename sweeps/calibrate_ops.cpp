@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "harness/cpu/copy_load.h"
+#include "harness/error.h"
 #include "harness/measurement.h"
 #include "sweeps/calibrate_parts.h"
 #include "sweeps/link.h"
