@@ -6,7 +6,8 @@ PROMISES = [
     ("every kernel's body computes what its op means, and every op has a case", "cuda_tests", "*CudaBodies*:CudaKernels.*"),
     ("whole models on a stand-in: the CPU's bits under every schedule, any wait less shows", "cuda_tests", "CudaModels.*"),
     ("streams, events, graphs, failing calls", "cuda_tests", "*StreamExecutor*:Issue*"),
-    ("what a GPU cannot do is refused by name", "cuda_tests", "*Refus*"),
+    ("what a GPU cannot do is refused by name", "cuda_tests", "CudaRefusals.*"),
+    ("products by cuBLASLt: one algorithm a product, kept in a file", "cuda_tests", "*Product*:Algorithm*"),
     ("scripts/gpu_check.sh and its parts", "cuda_tests", "GpuCheck*"),
     ("a whole step projected from a few layers", "sweeps_tests", "Projection.*"),
 ]
