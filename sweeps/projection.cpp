@@ -130,9 +130,11 @@ std::string machine_named(const Prepared& prepared) {
   return prepared.point.machine.empty() ? prepared.machine.name : prepared.point.machine;
 }
 
-// The whole step, planned for a simulation: nothing of it runs here.
-Prepared whole_step(const Prepared& prepared, const Settings& settings) {
+// The whole step, planned for a simulation: nothing of it runs here. One device has no collectives to
+// rotate, so that beside its run the whole step must not have them rotated either.
+Prepared whole_step(const Prepared& prepared, const Settings& settings, bool rotate_collectives) {
   Point point = prepared.point;
+  point.pipeline_collectives = point.pipeline_collectives && rotate_collectives;
   point.layers = load_model(point.model).layers;
   if (point.executor == ExecutorKind::sim) return plan_point(point, settings);
   point.moe.ragged_buffer_factor = 0;
@@ -203,7 +205,8 @@ json projection_of(const Prepared& prepared, const std::vector<Trace>& traces,
                    const Settings& settings) {
   const Point& point = prepared.point;
   if (!runs_part_of_model(point) || traces.empty()) return nullptr;
-  const Prepared whole = whole_step(prepared, settings);
+  const bool simulated = point.executor == ExecutorKind::sim;
+  const Prepared whole = whole_step(prepared, settings, simulated);
   json projection = {{"kind", "projected"},
                      {"layers", *whole.point.layers},
                      {"of_layers", *point.layers},
@@ -218,7 +221,8 @@ json projection_of(const Prepared& prepared, const std::vector<Trace>& traces,
   const std::vector<SegmentTime> times = median_times(projector, traces);
   double seconds = total(times);
   if (point.devices > devices_in_run(point)) {
-    const double ops = projector.modelled_op_seconds(), waits = collective_seconds(whole);
+    const double ops = projector.modelled_op_seconds(),
+                 waits = collective_seconds(whole_step(prepared, settings, true));
     projection["modelled"] = {{"op_seconds", ops}, {"collective_seconds", waits}};
     seconds += ops + waits;
   }

@@ -135,6 +135,11 @@ TEST(Projection, OfExecutedLayersIsInTheResult) {
   EXPECT_GT(many["projected"]["modelled"]["op_seconds"].get<double>(), 0);
   EXPECT_GT(many["projected"]["modelled"]["collective_seconds"].get<double>(), 0);
   EXPECT_EQ(many["config"]["devices"], "8");
+  // Rotated collectives change what is exposed, not what one device runs.
+  point.pipeline_collectives = true;
+  const nlohmann::json rotated = run_point(point, {});
+  EXPECT_TRUE(rotated["projected"]["step_seconds"].is_number()) << rotated["projected"];
+  EXPECT_GT(rotated["projected"]["modelled"]["collective_seconds"].get<double>(), 0);
 }
 
 TEST(Projection, SaysWhyThereIsNone) {
