@@ -165,6 +165,25 @@ TEST(Report, AnOomRowStaysARowWithItsReasonAndBlanks) {
                 HasSubstr("wanted 5.52 GiB, available 5.45 GiB"));
 }
 
+// Every place that shows the figure calls it projected.
+TEST(Report, AProjectionIsCalledOneEverywhere) {
+  std::vector<Row> rows = testing::measured_rows();
+  EXPECT_THAT(render_report(rows, Format::md), Not(HasSubstr("projected")));
+  rows[0].result["projected"] = {
+      {"kind", "projected"}, {"step_seconds", 17.125}, {"tflops_per_s_per_device", 1234.5}};
+  for (const Format format : {Format::md, Format::html}) {
+    const std::string report = render_report(rows, format);
+    EXPECT_THAT(report, AllOf(HasSubstr("projected, all layers"), HasSubstr("17.125"),
+                              HasSubstr("projected TFLOPs/s/device"), HasSubstr("1234")));
+  }
+  const auto csv = split_csv(render_report(rows, Format::csv));
+  const auto column = std::find(csv[0].begin(), csv[0].end(), "projected_step_seconds");
+  ASSERT_NE(column, csv[0].end());
+  EXPECT_EQ(csv[1][static_cast<size_t>(column - csv[0].begin())], "17.125");
+  const json report = json::parse(render_report(rows, Format::json));
+  EXPECT_EQ(report.at("rows")[0]["projected"]["kind"], "projected");
+}
+
 TEST(Report, RoutingHasColumnsOfCostsWhereThereIsSome) {
   std::vector<Row> rows = testing::measured_rows();
   const std::string dense = render_report(rows, Format::md);
