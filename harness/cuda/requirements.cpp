@@ -53,7 +53,8 @@ void refuse_for_cuda(const Program& program, const CudaDevice& device) {
   refuse_precision(program, device, Precision::nvfp4, nvfp4_from);
   std::set<std::string> missing;
   for_each_op(program, [&](const Segment&, const Op& op) {
-    if (cuda_kernel(op.kind) == nullptr) missing.insert(info(op.kind).name);
+    const bool by_nccl = info(op.kind).lane == Lane::collective;
+    if (!by_nccl && cuda_kernel(op.kind) == nullptr) missing.insert(info(op.kind).name);
   });
   if (!missing.empty())
     throw InputError(text("--executor cuda: this build has no CUDA kernel for ", join(missing),

@@ -57,6 +57,7 @@ class StreamExecutor : public CudaExecutor {
   std::shared_ptr<CudaMemory> memory_;
   Arenas arenas_;
   CudaMatmuls no_products_;
+  std::unique_ptr<Communicators> collectives_;  // null: there are kernels for them
   std::unique_ptr<ChosenProducts>
       products_;  // null: there is no library of them, or none is wanted
   StreamWalk walk_;
@@ -90,9 +91,17 @@ std::unique_ptr<ChosenProducts> open_products(CudaMemory& memory, const CudaOpti
       text(device.name, ", driver ", driver, ", ", memory.products()->name()));
 }
 
-WalkOptions walk_options(const CudaOptions& options, KernelOf kernels, ChosenProducts* products) {
+// A table without kernels for collectives leaves them to NCCL.
+std::unique_ptr<Communicators> open_collectives(const Program& program, KernelOf kernels) {
+  if (kernels(OpKind::all_gather) != nullptr) return nullptr;
+  return std::make_unique<Communicators>(program, open_nccl);
+}
+
+WalkOptions walk_options(const CudaOptions& options, KernelOf kernels, ChosenProducts* products,
+                         const Communicators* collectives) {
   return {.kernels = kernels,
           .products = products,
+          .collectives = collectives,
           .copies_made = static_cast<int64_t>(std::ceil(options.slow_copy)),
           .poison = options.poison,
           .timestamps = options.timestamps};
@@ -106,9 +115,10 @@ StreamExecutor::StreamExecutor(const Schedule& schedule, const Plan& plan,
       options_(options),
       memory_(std::move(memory)),
       arenas_(reserve_arenas(schedule, plan, *memory_)),
+      collectives_(open_collectives(schedule.program, kernels)),
       products_(open_products(*memory_, options)),
       walk_(gpu(), schedule, arenas_, memory_->device_words(),
-            walk_options(options, kernels, products_.get())),
+            walk_options(options, kernels, products_.get(), collectives_.get())),
       pool_(std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : usable_cpus())),
       contents_(*memory_, arenas_, compute()),
       stamps_(schedule.program),

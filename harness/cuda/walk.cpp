@@ -103,15 +103,17 @@ void StreamWalk::issue(const LanePlace& place) {
 void StreamWalk::run_op(BoundStep& step, const LanePlace& place) {
   step.point_at(arenas_, place.iteration);
   const OpCall call{step.op, step.inputs, step.outputs, -1};
+  const bool collective = options_.collectives != nullptr && place.issue.lane == Lane::collective;
   const CudaKernel* kernel = options_.kernels(step.op->kind);
-  check(kernel != nullptr, "no CUDA kernel for ", step.info->name);
+  check(collective || kernel != nullptr, "no CUDA kernel for ", step.info->name);
   CUstream_st* on = stream(place.issue.lane);
   const CudaCall cuda{call, &words_->step, workspace_of(*step.step, *step.op, arenas_), on};
   const bool host_copy = is_host_copy(*step.op);
   const NvtxRange range(step.range, place.iteration);
   if (times_) gpu_.record_time(times_->begin(place), on);
-  const bool by_library =
-      options_.products != nullptr && options_.products->run(call, cuda.workspace, on);
+  if (collective) options_.collectives->run(call, on);
+  const bool by_library = collective || (options_.products != nullptr &&
+                                         options_.products->run(call, cuda.workspace, on));
   for (int64_t i = 0; i < (host_copy ? options_.copies_made : 1) && !by_library; ++i)
     kernel->run(cuda);
   gpu_.check_launch();

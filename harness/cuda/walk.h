@@ -8,6 +8,7 @@
 
 #include "harness/bound_program.h"
 #include "harness/cuda/chosen_products.h"
+#include "harness/cuda/collectives.h"
 #include "harness/cuda/issue.h"
 #include "harness/cuda/kernel.h"
 #include "harness/cuda/memory.h"
@@ -21,9 +22,10 @@ using KernelOf = const CudaKernel* (*)(OpKind);
 
 struct WalkOptions {
   KernelOf kernels = cuda_kernel;
-  ChosenProducts* products = nullptr;  // null: kernels compute all
-  int64_t copies_made = 1;             // of every host copy, one after the other
-  bool poison = false;                 // fill tensors that come and go
+  ChosenProducts* products = nullptr;          // null: kernels compute all
+  const Communicators* collectives = nullptr;  // null: kernels carry them out
+  int64_t copies_made = 1;                     // of every host copy, one after the other
+  bool poison = false;                         // fill tensors that come and go
   bool timestamps = true;
 };
 
