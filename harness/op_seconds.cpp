@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "harness/error.h"
 #include "harness/ops.h"
@@ -60,70 +59,14 @@ Demand both(const Demand& a, const Demand& b) {
   return sum;
 }
 
-// Products of two matrices, their first two operands, one group of rows or all of them.
-bool is_product(OpKind kind) {
-  switch (kind) {
-    case OpKind::matmul:
-    case OpKind::grouped_matmul:
-    case OpKind::dispatch_einsum:
-    case OpKind::combine_einsum:
-    case OpKind::mask_gradient:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether operand i of a product is summed over its rows rather than its columns.
-bool sums_rows(const Op& op, size_t i) {
-  switch (op.kind) {
-    case OpKind::dispatch_einsum:
-      return true;
-    case OpKind::combine_einsum:
-      return i == 1;
-    case OpKind::mask_gradient:
-      return false;
-    default:
-      return i == 0 ? op.attributes.transpose_a : !op.attributes.transpose_b;
-  }
-}
-
-// The ops before `op` in its body; none when it stands in no body of the program.
-std::span<const Op> earlier_ops(const Program& program, const Op& op) {
-  for (const Segment& segment : program.segments)
-    for (size_t i = 0; i < segment.ops.size(); ++i)
-      if (&segment.ops[i] == &op) return {segment.ops.data(), i};
-  return {};
-}
-
-// Whether a product earlier in the body has quantised operand i of this one. FP8 scales a whole
-// tensor (delayed scaling; cuBLASLt takes a scalar), so one quantised copy serves products that sum
-// over either axis. Blocks of NVFP4 that share a scale lie along the summed axis: each of the two
-// axes needs a copy of its own, a layer's weight is quantised once in forward and twice in backward.
-bool quantised_before(std::span<const Op> earlier, const Op& op, size_t i) {
-  const bool either_axis = op.attributes.precision == Precision::fp8;
-  for (const Op& other : earlier) {
-    if (!is_product(other.kind)) continue;
-    if (other.attributes.precision != op.attributes.precision) continue;
-    for (size_t j = 0; j < 2; ++j)
-      if (other.inputs[j] == op.inputs[i] &&
-          (either_axis || sums_rows(other, j) == sums_rows(op, i)))
-        return true;
-  }
-  return false;
-}
-
-// Narrow formats: a pass over the operands, activations and gathered weights alike, comes before
-// the product. Bytes: those of the operands in the program's dtype x the figure.
+// Narrow formats: passes over the operands that this product is the first of its body to read come
+// before it. Bytes: those of the operands in the program's dtype x the figure. One op and not two, so
+// that what runs beside it meets passes and product on average: where a pass of its own stands is
+// chance, and a faster collective that meets more of it would lengthen a step.
 Demand matmul_demand(const Context& c) {
   const Precision precision = c.op.attributes.precision;
   const Demand product = arithmetic(c, c.cost.matmul_flops / matmul_rate(c, precision));
-  if (precision != Precision::fp8 && precision != Precision::nvfp4) return product;
-  const std::span<const Op> earlier = earlier_ops(c.program, c.op);
-  double bytes = 0;
-  for (size_t i = 0; i < 2; ++i)
-    if (!quantised_before(earlier, c.op, i))
-      bytes += static_cast<double>(range_of(c.program, c.op.inputs[i], 0).size);
+  const auto bytes = static_cast<double>(c.op.attributes.quantised_bytes);
   if (bytes == 0) return product;
   const std::string key = std::string("quantisation_bytes_") + name_of(precision);
   return both(streaming(c, bytes * c.figure(key)), product);
@@ -226,6 +169,8 @@ Demand demand_of(const Program& program, const Op& op, const Machine& machine,
       return host_copy_demand(context);
     case OpKind::copy_d2d:
       return device_copy_demand(context);
+    case OpKind::quantise:  // part of the product that first reads the copy
+      return {};
     default:  // everything else is bound by device memory
       return streaming(context, context.cost.bytes);
   }

@@ -51,6 +51,7 @@ constexpr std::array<const OpInfo*, op_kind_count> table = {
     &combine_einsum_info,
     &mask_gradient_info,
     &all_to_all_info,
+    &quantise_info,
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-constexpr int search_tries = 1500;  // for one part; bounds a plan's time
+constexpr int search_tries = 16000;  // for one part; bounds a plan's time
 constexpr int patient_tries = 100;  // after these, twice the slack is low enough
 constexpr int stale_tries = 60;     // without progress, before a restart elsewhere
 

@@ -13,6 +13,14 @@ const char* name_of(DType dtype) {
       return "bf16";
     case DType::i32:
       return "i32";
+    case DType::e4m3:
+      return "e4m3";
+    case DType::e5m2:
+      return "e5m2";
+    case DType::nvfp4:
+      return "nvfp4";
+    case DType::nvfp4_rows:
+      return "nvfp4_rows";
   }
   return "?";
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,20 @@
 
 namespace spillway {
 
-enum class DType : uint8_t { f32, bf16, i32 };
-constexpr int64_t bytes_of(DType dtype) { return dtype == DType::bf16 ? 2 : 4; }
+// The narrow ones hold quantised operands of products, scales included (narrow.h): only the op
+// quantise makes them and only products read them. nvfp4 shares its block scales along the last
+// axis, nvfp4_rows along the one before it.
+enum class DType : uint8_t { f32, bf16, i32, e4m3, e5m2, nvfp4, nvfp4_rows };
+constexpr bool is_narrow(DType dtype) { return dtype >= DType::e4m3; }
+constexpr bool is_fp8(DType dtype) { return dtype == DType::e4m3 || dtype == DType::e5m2; }
+// Of one element of a plain dtype.
+constexpr int64_t bytes_of(DType dtype) {
+  if (is_narrow(dtype)) throw std::logic_error("a quantised tensor is no array of elements");
+  return dtype == DType::bf16 ? 2 : 4;
+}
 const char* name_of(DType dtype);
+// Of a whole quantised slice: codes, block scales, tensor scale (narrow.h).
+int64_t packed_bytes(DType dtype, const Shape& shape);
 
 enum class Space : uint8_t { device, host };
 
@@ -75,7 +87,9 @@ struct Tensor {
   TensorId init_from = no_tensor;  // filled by converting this tensor (a compute copy of a weight)
 
   int64_t slice_elements() const { return elements_of(shape); }
-  int64_t slice_bytes() const { return slice_elements() * bytes_of(dtype); }
+  int64_t slice_bytes() const {
+    return is_narrow(dtype) ? packed_bytes(dtype, shape) : slice_elements() * bytes_of(dtype);
+  }
   int64_t bytes() const { return slices * slice_bytes(); }
 };
 
@@ -139,10 +153,26 @@ enum class OpKind : uint8_t {
   combine_einsum,   // mask x slots -> tokens
   mask_gradient,
   all_to_all,  // rows to the devices that hold their experts, and back
+  quantise,    // an operand of a product in a narrow format, with its scales
 };
-inline constexpr int op_kind_count = 41;
+inline constexpr int op_kind_count = 42;
 
-// Number format a matmul runs in; the tensors stay in the program's dtype.
+// Products of two matrices, their first two operands, one group of rows or all of them.
+constexpr bool is_product(OpKind kind) {
+  switch (kind) {
+    case OpKind::matmul:
+    case OpKind::grouped_matmul:
+    case OpKind::dispatch_einsum:
+    case OpKind::combine_einsum:
+    case OpKind::mask_gradient:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Number format a matmul runs in. Below bf16 its operands are quantised copies of tensors that stay
+// in the program's dtype.
 enum class Precision : uint8_t { fp32, bf16, fp8, nvfp4 };
 const char* name_of(Precision precision);
 
@@ -203,7 +233,10 @@ struct Attributes {
   Routing routing;           // router
   int64_t capacity = 0;      // masks: slots of an expert in one sequence
   double learning_rate = 0, beta1 = 0, beta2 = 0, adam_epsilon = 0, weight_decay = 0;  // adamw
-  int64_t devices = 1;     // collectives: size of the group
+  int64_t devices = 1;  // collectives: size of the group
+  // products: bytes, in the program's dtype, of operands whose quantised copies nothing before it in
+  // the body reads
+  int64_t quantised_bytes = 0;
   std::string activation;  // host copies: the policy's name of what is moved
   friend bool operator==(const Attributes&, const Attributes&) = default;
 };

@@ -118,25 +118,32 @@ void add_local_lifetimes(const Program& program, const Segment& segment, const B
   }
 }
 
+// They come and go at the borders of segments.
 void add_step_lifetimes(const Program& program, std::vector<SegmentSchedule>& segments) {
-  std::vector<Interval> lives(program.tensors.size());  // in segments
-  for (size_t s = 0; s < program.segments.size(); ++s) {
-    for (const Op& op : program.segments[s].ops) {
-      for_each_operand(op, [&](TensorId id) {
-        Interval& life = lives[index_of(id)];
-        if (life.begin < 0) life.begin = static_cast<int>(s);
-        life.end = static_cast<int>(s);
-      });
-    }
-  }
+  const std::vector<StepLife> lives = step_lives(program);
   for (size_t id = 0; id < lives.size(); ++id) {
-    if (lives[id].begin < 0 || program.tensors[id].extent != Extent::step) continue;
-    segments[index_of(lives[id].begin)].enter_allocate.push_back(static_cast<TensorId>(id));
-    segments[index_of(lives[id].end)].exit_release.push_back(static_cast<TensorId>(id));
+    if (lives[id].first < 0) continue;
+    segments[index_of(lives[id].first)].enter_allocate.push_back(static_cast<TensorId>(id));
+    segments[index_of(lives[id].last)].exit_release.push_back(static_cast<TensorId>(id));
   }
 }
 
 }  // namespace
+
+std::vector<StepLife> step_lives(const Program& program) {
+  std::vector<StepLife> lives(program.tensors.size());
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    for (const Op& op : program.segments[s].ops) {
+      for_each_operand(op, [&](TensorId id) {
+        if (program.at(id).extent != Extent::step) return;
+        StepLife& life = lives[index_of(id)];
+        if (life.first < 0) life.first = static_cast<int>(s);
+        life.last = static_cast<int>(s);
+      });
+    }
+  }
+  return lives;
+}
 
 std::vector<int> confirmed_at(const std::vector<LaneStep>& compute, size_t position) {
   const auto is_done = [&](size_t k) {

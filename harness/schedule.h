@@ -81,6 +81,12 @@ const char* name_of(Streams streams);
 Schedule lay_out(Program program, const std::vector<BodyOrder>& orders,
                  Streams streams = Streams::position);
 
+// First and last segment that touch a tensor of Extent::step, by TensorId; -1 for other tensors.
+struct StepLife {
+  int first = -1, last = -1;
+};
+std::vector<StepLife> step_lives(const Program& program);
+
 // before[j] lists the ops of the body that must be finished before op j begins (read after write,
 // write after read, write after write on overlapping slices in one iteration, program order).
 std::vector<std::vector<int>> dependencies(const Program& program, const Segment& segment);

@@ -235,29 +235,13 @@ BodyGraph graph_of(const Program& program, const Segment& segment) {
 }
 
 std::vector<int64_t> bytes_around_segments(const Program& program) {
-  struct Life {
-    size_t first = 0, last = 0;
-    bool found = false;
-  };
-  std::vector<Life> lives(program.tensors.size());
-  for (size_t s = 0; s < program.segments.size(); ++s) {
-    for (const Op& op : program.segments[s].ops) {
-      for (const auto* operands : {&op.inputs, &op.outputs}) {
-        for (const Operand& operand : *operands) {
-          Life& life = lives[index_of(operand.tensor)];
-          if (!life.found) life = {s, s, true};
-          life.last = s;
-        }
-      }
-    }
-  }
+  const std::vector<StepLife> lives = step_lives(program);
   std::vector<int64_t> bytes(program.segments.size(), 0);
   for (size_t id = 0; id < lives.size(); ++id) {
     const Tensor& tensor = program.tensors[id];
-    if (!lives[id].found || tensor.extent != Extent::step || tensor.space != Space::device)
-      continue;
-    for (size_t s = lives[id].first; s <= lives[id].last; ++s)
-      bytes[s] += tensor.bytes();
+    if (lives[id].first < 0 || tensor.space != Space::device) continue;
+    for (int s = lives[id].first; s <= lives[id].last; ++s)
+      bytes[index_of(s)] += tensor.bytes();
   }
   return bytes;
 }

@@ -22,14 +22,16 @@ struct PipelineOptions {
 // Where the last writes or first reads of a loop meet one that nothing rotates (a resident tail), an
 // iteration of that is peeled to stand beside them.
 //
-// Copies with rotation_copies: forward copies the carried value to a staging buffer that the D2H
-// reads, backward lands in a staging buffer that is copied into the carried value (mechanisms.md
-// 3.2, 3.7 causes 2-3). Rotated collectives always use rings.
+// Copies with rotation_copies, of which XLA makes each for a reason of its own: forward copies the
+// carried value, a parameter of the loop, to a staging buffer that the D2H reads (its scheduling fix
+// for updates that alias a parameter), and what the body makes into the carried value (CopyInsertion
+// comes before scheduling and cannot see that the parameter is read early); backward lands in a
+// staging buffer that is copied into the carried value (CopyInsertion likewise). mechanisms.md 3.2,
+// 3.7 causes 2-3. Rotated collectives always use rings.
 //
 // Unrolled twice (XLA's while-loop double buffering), the steady body runs two iterations and an
-// odd one is peeled in front. What the backward prefetches then lands in two slots used in turn, so
-// its rotation copies are gone; those before a write to the host, which XLA inserts before it
-// unrolls, stay.
+// odd one is peeled in front. Loop state then has two slots used in turn, so copies into carried values
+// are gone; those before a write to the host, which XLA inserts before it unrolls, stay.
 Program pipeline(Program program, const PipelineOptions& options);
 
 }  // namespace spillway

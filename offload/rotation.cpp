@@ -80,29 +80,28 @@ int stage_of(const BodyTable& table, const Op& op, int depth, const PipelineOpti
   }
 }
 
-// XLA's rotation: the carried value has one slot, and the host copy works on a staging buffer.
-// Forward: carried -> staging before the body replaces it. Backward: staging -> carried after the
-// body's last reader. Returns the copy; `op`, a host copy, is redirected to the staging buffer.
-Op add_rotation_copy(Program& program, const std::string& loop, Op& op) {
-  const bool out = op.kind == OpKind::copy_d2h;
-  Operand& device = out ? op.inputs[0] : op.outputs[0];
-  const Tensor& carried = program.at(device.tensor);
-  Tensor staging{.name = loop + "." + carried.name + ".staging",
-                 .shape = carried.shape,
-                 .dtype = carried.dtype,
-                 .role = Role::in_flight,
-                 .ragged = carried.ragged,
-                 .activations = {}};
-  const Operand buffer{program.add(std::move(staging)), Index::all()};
+// A local tensor like `of`, for copies between iterations.
+Operand add_buffer(Program& program, const std::string& name, const Tensor& of) {
+  Tensor buffer{.name = name,
+                .shape = of.shape,
+                .dtype = of.dtype,
+                .role = Role::in_flight,
+                .ragged = of.ragged,
+                .activations = {}};
+  return {program.add(std::move(buffer)), Index::all()};
+}
+
+Op device_copy(std::string name, const Operand& from, const Operand& to, const Op& host_copy) {
   Op copy{.kind = OpKind::copy_d2d,
-          .name = "d2d" + op.name.substr(op.name.find('.')),
-          .inputs = {out ? device : buffer},
-          .outputs = {out ? buffer : device},
+          .name = std::move(name),
+          .inputs = {from},
+          .outputs = {to},
           .attributes = {}};
-  copy.attributes.activation = op.attributes.activation;
-  device = buffer;
+  copy.attributes.activation = host_copy.attributes.activation;
   return copy;
 }
+
+std::string after_dot(const std::string& name) { return name.substr(name.find('.')); }
 
 // Where an op stands in a rotated body.
 enum Place : uint8_t { drains, prefetches, body, shard_writes, landings, place_count };
@@ -119,13 +118,63 @@ Place place_of(const Op& op, int stage) {
   return op.kind == OpKind::write_slice ? shard_writes : drains;
 }
 
+// XLA's rotation carries a value in one slot, by copies. Writing: the body's value -> carried, after
+// the host copy of the carried one has its own (the update of a loop parameter is copied before it
+// leaves); an unrolled loop needs no copy into the slot. Reading: landing -> carried, after the body's
+// last reader of it.
+class RotationCopies {
+ public:
+  RotationCopies(Program& program, const Segment& segment, const PipelineOptions& options,
+                 std::vector<PlacedOp>& placed)
+      : program_(program), loop_(segment.name), options_(options), placed_(placed) {}
+
+  // Adds a rotated host copy with the device copies it needs; returns the tensor that is carried.
+  TensorId add(Op op, int stage) {
+    return op.kind == OpKind::copy_d2h ? out(op, stage) : in(op, stage);
+  }
+
+ private:
+  TensorId out(Op& op, int stage) {
+    const Operand value = op.inputs[0];
+    const std::string name = loop_ + "." + program_.at(value.tensor).name;
+    Operand carried = value;
+    if (options_.unroll == 1) {
+      carried = add_buffer(program_, name + ".carried", program_.at(value.tensor));
+      placed_.push_back(
+          {device_copy("carry" + after_dot(op.name), value, carried, op), stage_body, landings});
+    }
+    op.inputs[0] = add_buffer(program_, name + ".staging", program_.at(value.tensor));
+    placed_.push_back(
+        {device_copy("d2d" + after_dot(op.name), carried, op.inputs[0], op), stage, drains});
+    placed_.push_back({std::move(op), stage, drains});
+    return carried.tensor;
+  }
+
+  TensorId in(Op& op, int stage) {
+    const Operand carried = op.outputs[0];
+    const std::string name = loop_ + "." + program_.at(carried.tensor).name;
+    op.outputs[0] = add_buffer(program_, name + ".staging", program_.at(carried.tensor));
+    Op copy = device_copy("d2d" + after_dot(op.name), op.outputs[0], carried, op);
+    // A landing in a single slot overwrites what the body still reads.
+    placed_.push_back({std::move(op), stage, landings});
+    placed_.push_back({std::move(copy), stage, landings});
+    return carried.tensor;
+  }
+
+  Program& program_;
+  const std::string& loop_;
+  const PipelineOptions& options_;
+  std::vector<PlacedOp>& placed_;
+};
+
 // The body's ops with their places, and rotation copies beside the host copies they serve.
-// `copied`, one entry a tensor, marks what a rotation copy carries. In an unrolled loop what comes
+// `copied`, by tensor, marks what a rotation copy carries. In an unrolled loop what comes
 // back needs none: two slots are used in turn, each by its own half of the body.
 std::vector<PlacedOp> place_ops(Program& program, Segment& segment, const std::vector<int>& stages,
                                 const PipelineOptions& options, std::vector<bool>& copied) {
   std::vector<PlacedOp> placed;
   placed.reserve(segment.ops.size());
+  RotationCopies copies(program, segment, options, placed);
   for (size_t i = 0; i < segment.ops.size(); ++i) {
     Op& op = segment.ops[i];
     const bool out = op.kind == OpKind::copy_d2h;
@@ -136,13 +185,9 @@ std::vector<PlacedOp> place_ops(Program& program, Segment& segment, const std::v
       placed.push_back({std::move(op), stages[i], place});
       continue;
     }
-    copied[index_of((out ? op.inputs : op.outputs)[0].tensor)] = true;
-    Op copy = add_rotation_copy(program, segment.name, op);
-    // A landing in a single slot overwrites what the body still reads.
-    const Place place = out ? drains : landings;
-    if (out) placed.push_back({std::move(copy), stages[i], place});
-    placed.push_back({std::move(op), stages[i], place});
-    if (!out) placed.push_back({std::move(copy), stages[i], place});
+    const auto carried = index_of(copies.add(std::move(op), stages[i]));
+    copied.resize(program.tensors.size());
+    copied[carried] = true;
   }
   return placed;
 }

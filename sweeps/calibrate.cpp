@@ -15,17 +15,21 @@ namespace spillway {
 
 namespace {
 
-constexpr double reference_part = 300;  // of the time, for one timing of the reference
+constexpr double reference_part = 900;  // of the time, for one timing of the reference
 
 }  // namespace
 
-double Calibrator::between_references(const std::string& what, const std::function<void()>& work) {
+double Calibrator::between_references(const std::string& what, const Work& work) {
   options.progress(what);
-  const double before = reference.time(options.seconds / reference_part).seconds;
-  work();
-  const double after = reference.time(options.seconds / reference_part).seconds;
-  references.insert(references.end(), {before, after});
-  return (before + after) / 2;
+  std::vector<double> times;
+  const auto time_again = [&] {
+    times.push_back(reference.time(options.seconds / reference_part).seconds);
+  };
+  time_again();
+  work(time_again);
+  time_again();
+  references.insert(references.end(), times.begin(), times.end());
+  return median_of(times).seconds;
 }
 
 namespace {

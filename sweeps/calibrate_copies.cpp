@@ -92,10 +92,11 @@ void measure_copies(Calibrator& calibrator, Rates& rates) {
   std::set<int64_t> sizes = {int64_t{1} << 20, int64_t{4} << 20};
   for (const CalibrationPoint& point : calibration_points(calibrator.options.models))
     add_sizes_moved(sizes, point);
-  const auto work = [&] {
+  const auto work = [&](const auto& time_again) {
     for (const int64_t bytes : sizes)
       for (const CopyLanes lanes : {CopyLanes::d2h, CopyLanes::h2d, CopyLanes::both})
         rates.copies.push_back(copy_rate(lanes, bytes, calibrator.memory));
+    time_again();
     measure_latencies(calibrator.memory, rates.overheads);
     rates.overheads.pool_start = pool_start();
   };

@@ -49,7 +49,7 @@ bool streams(const OpRate& rate) {
 
 std::map<std::string, Figure, std::less<>> figures_of(const Rates& rates) {
   std::map<std::string, Figure, std::less<>> figures;
-  const auto measured = [&](const char* key, double value, const std::string& what) {
+  const auto measured = [&](const std::string& key, double value, const std::string& what) {
     figures[key] = {value, "calibrate: " + what, false, rates.date};
   };
   const auto fraction = [](double value) { return std::clamp(value, 1e-6, 1.0); };
@@ -66,6 +66,14 @@ std::map<std::string, Figure, std::less<>> figures_of(const Rates& rates) {
   measured("matmul_ratio_fp32",
            fraction(median_rate(rates, matmul_in("fp32"), fp32) / fp32 * bf16 / usual),
            "as matmul_efficiency");
+  for (const char* narrow : {"fp8", "nvfp4"}) {
+    measured(std::string("matmul_peak_") + narrow, bf16, "emulated, as bf16");
+    measured(std::string("matmul_ratio_") + narrow, 1, "emulated, as bf16");
+  }
+  figures["quantisation_bytes_fp8"] = {2.5, "of the emulation: two reads, one byte of two written",
+                                       false};
+  figures["quantisation_bytes_nvfp4"] = {
+      2.28125, "of the emulation: two reads, 9/16 of a byte of two written", false};
   measured("attention_ratio_forward",
            fraction(median_rate(rates, of_kind(OpKind::attention), usual) / usual), "median");
   measured("attention_ratio_backward",

@@ -143,13 +143,14 @@ OpGroup measure_ops(Calibrator& calibrator, const CalibrationPoint& point, doubl
   const std::string what =
       text(point.model, ", micro batch ", point.micro_batch, ", ", *prepared.point.layers,
            " layers", point.contention ? ", with and without copies" : "");
-  group.reference = calibrator.between_references(what, [&] {
+  group.reference = calibrator.between_references(what, [&](const auto& time_again) {
     const double begin = now_seconds();
     for (int step = 0; step < most_steps; ++step) {
       if (step >= least_steps && now_seconds() - begin > seconds) break;
       const Trace trace = executor.step();
       add_samples(group.samples, prepared.schedule, trace);
       gaps.push_back(gap_of(trace));
+      time_again();
     }
     if (point.contention) measure_contention(executor, prepared.schedule, contention);
   });
@@ -163,16 +164,19 @@ OpGroup measure_other_ops(Calibrator& calibrator) {
   for (const int64_t megabytes : {1, 4, 16, 32})
     ops.push_back({OpKind::copy_d2d, {{megabytes * mib / 2}}, {megabytes * mib / 2}, DType::bf16});
   OpGroup group;
-  group.reference = calibrator.between_references("device copies, fp32 product", [&] {
-    Probe probe(ops, 4, calibrator.memory);
-    probe.step();
-    for (int step = 0; step < least_steps; ++step) {
-      const Trace trace = probe.step();
-      for (size_t i = 0; i < ops.size(); ++i)
-        for (const double run : seconds_of(trace, static_cast<int>(i)))
-          add_sample(group.samples, size_of(probe.program(), probe.op(static_cast<int>(i))), run);
-    }
-  });
+  group.reference =
+      calibrator.between_references("device copies, fp32 product", [&](const auto& time_again) {
+        Probe probe(ops, 4, calibrator.memory);
+        probe.step();
+        for (int step = 0; step < least_steps; ++step) {
+          const Trace trace = probe.step();
+          for (size_t i = 0; i < ops.size(); ++i)
+            for (const double run : seconds_of(trace, static_cast<int>(i)))
+              add_sample(group.samples, size_of(probe.program(), probe.op(static_cast<int>(i))),
+                         run);
+          time_again();
+        }
+      });
   return group;
 }
 

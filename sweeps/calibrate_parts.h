@@ -20,7 +20,7 @@ using OpSamples = std::vector<std::pair<OpSize, std::vector<double>>>;
 // A group's samples and how fast the machine was while they were taken.
 struct OpGroup {
   OpSamples samples;
-  double reference = 0;  // seconds, mean of before and after
+  double reference = 0;  // seconds, median of before, between and after
 };
 
 // What the groups share.
@@ -30,8 +30,10 @@ struct Calibrator {
   std::shared_ptr<CpuMemory> memory = std::make_shared<CpuMemory>();
   std::vector<double> references = {};  // every timing, seconds
 
-  // Times the reference, does the work, times it again; the mean of the two.
-  double between_references(const std::string& what, const std::function<void()>& work);
+  // Times the reference, does the work, which may time it in between by calling what it is given, and
+  // times it again. The median: one timing of several can be far out on a shared machine.
+  using Work = std::function<void(const std::function<void()>& time_again)>;
+  double between_references(const std::string& what, const Work& work);
 };
 
 // A step of a few layers of a model that keeps layer inputs only: every kind of op of a step, most

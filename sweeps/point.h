@@ -44,6 +44,7 @@ struct Point {
   int64_t combine_bytes = 0;  // collectives are joined up to so many bytes; 0: none are
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8, nvfp4
+  bool fp32_logits = false;  // converted for the loss
   StateBytes state_bytes;
   MoeOptions moe;  // of models with experts; a dense one takes none
   int64_t steps = 10, warmup = 3;

@@ -17,6 +17,7 @@
 #include "sweeps/machines.h"
 #include "sweeps/profile.h"
 #include "sweeps/projection.h"
+#include "workloads/quantise.h"
 #include "workloads/shard.h"
 #include "workloads/workload.h"
 
@@ -67,6 +68,7 @@ WorkloadOptions workload_options(const Point& point) {
   options.seq = *point.seq;
   options.precision = point.precision;
   options.projection_precision = point.projection_precision;
+  options.fp32_logits = point.fp32_logits;
   options.state_bytes = point.state_bytes;
   options.moe = point.moe;
   return options;
@@ -194,10 +196,6 @@ void refuse_what_cannot_run(const Point& point) {
     throw InputError(text("--expert-parallel: found ", point.moe.expert_parallel,
                           ", but an executor of real steps holds all experts; expected 1, or "
                           "--executor sim"));
-  if (point.executor == ExecutorKind::cuda) return;
-  if (point.precision != Precision::fp32 && point.precision != Precision::bf16)
-    throw InputError(text("--precision: found ", name_of(point.precision),
-                          ", expected fp32 or bf16 for the CPU executor (or --executor sim)"));
 }
 
 }  // namespace
@@ -250,6 +248,7 @@ Prepared plan_point(const Point& point, const Settings& settings) {
       clock.lap(At::policy,
                 apply_policy(std::move(program), parse_policy(point.policy), point.resident_tail));
   result.summary = std::move(chosen.summary);
+  chosen.program = clock.lap(At::policy, quantise_operands(std::move(chosen.program)));
   program = clock.lap(At::pipeline, pipeline(std::move(chosen.program), pipeline_options(point)));
   program = clock.lap(At::pipeline, combine_collectives(std::move(program), point.combine_bytes));
   result.executed = executed_flops(program);

@@ -92,7 +92,8 @@ struct StepBuild {
   const ModelConfig& config;
   const MoeOptions& moe;
   Precisions precision;
-  DType dtype;  // of activations and of the weights that ops read
+  DType dtype;         // of activations and of the weights that ops read
+  DType logits_dtype;  // as the loss reads them
   Program program = {};
   // Every weight with a gradient, in the order of their tensors.
   std::vector<Weight> optimized = {};

@@ -119,17 +119,28 @@ void add_embedding(StepBuild& build) {
   build.program.segments.push_back({"embed", Pass::other, 1, -1, std::move(body).take_ops()});
 }
 
+TensorId add_logits_cast(StepBuild& build, Body& body, const std::string& name, TensorId from,
+                         DType dtype) {
+  const TensorId to = body.tensor(name, build.program.at(from).shape, dtype);
+  build.program.at(to).role = Role::logits;
+  body.op(OpKind::slice_cast, name, {Body::all(from)}, {Body::all(to)});
+  return to;
+}
+
 // Final norm, logits, loss, and back to the gradient of the last layer's output.
 void add_head(StepBuild& build) {
   const Operand last{build.hidden, Index::at(0, build.config.layers)};
   const Precision precision = build.precision.head;
   Body body(build.program, "head.", Index::all(), build.dtype);
   const TensorId x = body.rms_norm("final_norm", last, build.final_norm, build.config.rms_norm_eps);
-  const TensorId logits = body.linear("lm_head", Body::all(x), build.head, precision);
+  TensorId logits = body.linear("lm_head", Body::all(x), build.head, precision);
   build.program.at(logits).role = Role::logits;
+  const bool cast = build.logits_dtype != build.dtype;
+  if (cast) logits = add_logits_cast(build, body, "fp32_logits", logits, build.logits_dtype);
   // The logits become their own gradient: [T, V] is held once.
   body.op(OpKind::cross_entropy, "cross_entropy", {Body::all(logits), Body::all(build.targets)},
           {Body::all(build.program.loss), Body::all(logits)});
+  if (cast) logits = add_logits_cast(build, body, "logits_gradient", logits, build.dtype);
   body.weight_gradient("lm_head", Body::all(logits), Body::all(x), build.head, precision);
   const TensorId d_x = body.input_gradient("lm_head", Body::all(logits), build.head, precision);
   Attributes attributes;
@@ -173,7 +184,8 @@ void add_optimizer(StepBuild& build, const AdamW& adamw) {
 
 StepBuild start(const ModelConfig& config, const WorkloadOptions& options) {
   const DType dtype = options.precision == Precision::fp32 ? DType::f32 : DType::bf16;
-  StepBuild build{config, options.moe, precisions_of(options), dtype};
+  StepBuild build{config, options.moe, precisions_of(options), dtype,
+                  options.fp32_logits ? DType::f32 : dtype};
   build.stacks = stacks_of(config);
   build.program.name = config.name;
   build.program.batch = options.micro_batch;

@@ -23,6 +23,9 @@ struct WorkloadOptions {
   // fp32: everything fp32; fp8, nvfp4: MLP and expert matmuls, rest below
   Precision precision = Precision::bf16;
   Precision projection_precision = Precision::bf16;  // attention projections under fp8 and nvfp4
+  // Logits are converted to fp32 for the loss, as MaxText does by default (cast_logits_to_fp32 of its
+  // base.yml); else the loss reads them in the dtype of the program.
+  bool fp32_logits = false;
   StateBytes state_bytes;
   AdamW adamw;
   MoeOptions moe;

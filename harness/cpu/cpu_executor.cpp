@@ -9,6 +9,7 @@
 #include "harness/cpu/lanes.h"
 #include "harness/error.h"
 #include "harness/executor.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 namespace {
@@ -31,12 +32,9 @@ void check_runnable(const Program& program, const CpuOptions& options) {
                  "device, found ",
                  std::max<int64_t>(program.devices, op.attributes.devices)));
       }
-      const Precision precision = op.attributes.precision;
-      if (precision == Precision::fp8 || precision == Precision::nvfp4) {
-        throw InputError(text("precision: found ", name_of(precision), " (op ", op.name,
-                              " of segment ", segment.name,
-                              "), expected bf16 or fp32, which are what the CPU executor runs"));
-      }
+      check(!runs_narrow(op) || is_narrow(program.at(op.inputs[0].tensor).dtype), "op ", op.name,
+            " of segment ", segment.name, " runs in ", name_of(op.attributes.precision),
+            ", but its operands are not quantised");
     }
   }
 }

@@ -28,5 +28,6 @@ extern const OpInfo combine_info, combine_backward_info;                    // c
 extern const OpInfo capacity_mask_info, capacity_mask_backward_info;        // capacity_mask.cpp
 // capacity_einsum.cpp
 extern const OpInfo dispatch_einsum_info, combine_einsum_info, mask_gradient_info;
+extern const OpInfo quantise_info;  // quantise.cpp
 
 }  // namespace spillway

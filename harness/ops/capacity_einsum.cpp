@@ -13,28 +13,29 @@
 #include "harness/ops/capacity.h"
 #include "harness/ops/matmul.h"
 #include "harness/ops/operands.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 namespace {
 
-std::string check_sizes(const Op& op, const Signature& s) {
+std::string check_sizes(const Program& program, const Op& op, const Signature& s) {
   if (!s.error.empty()) return s.error;
   const std::string error = check_mask(op.attributes, s);
   if (!error.empty()) return error;
   if (s["R"] != s["W"] * op.attributes.batch)
     return text("y has ", s["R"],
                 " rows, expected experts * batch * capacity = ", s["W"] * op.attributes.batch);
-  return require_distinct(op);
+  return check_operands(program, op);
 }
 
 std::string check_dispatch(const Program& program, const Op& op) {
-  return check_sizes(op, match(program, op, "mask[T,W]:x x[T,D]:x -> y[R,D]:x"));
+  return check_sizes(program, op, match(program, op, "mask[T,W]:q x[T,D]:q -> y[R,D]:float"));
 }
 std::string check_combine(const Program& program, const Op& op) {
-  return check_sizes(op, match(program, op, "mask[T,W]:x y[R,D]:x -> out[T,D]:x"));
+  return check_sizes(program, op, match(program, op, "mask[T,W]:q y[R,D]:q -> out[T,D]:float"));
 }
 std::string check_gradient(const Program& program, const Op& op) {
-  return check_sizes(op, match(program, op, "dout[T,D]:x y[R,D]:x -> dmask[T,W]:x"));
+  return check_sizes(program, op, match(program, op, "dout[T,D]:q y[R,D]:q -> dmask[T,W]:float"));
 }
 
 // 2 T (E C) D, whatever the mask holds: R rows of y are batch * E * C.
@@ -133,14 +134,26 @@ void run_gradient(const OpCall& call, ThreadPool& pool) {
 
 }  // namespace
 
-const OpInfo dispatch_einsum_info = {
-    OpKind::dispatch_einsum, "dispatch_einsum", Lane::compute, "slots of experts = mask^T tokens",
-    check_dispatch,          cost_einsum,       run_dispatch};
-const OpInfo combine_einsum_info = {
-    OpKind::combine_einsum, "combine_einsum", Lane::compute, "tokens = mask times slots of experts",
-    check_combine,          cost_einsum,      run_combine};
-const OpInfo mask_gradient_info = {
-    OpKind::mask_gradient, "mask_gradient", Lane::compute, "gradient of a mask: tokens by slots",
-    check_gradient,        cost_einsum,     run_gradient};
+const OpInfo dispatch_einsum_info = {OpKind::dispatch_einsum,
+                                     "dispatch_einsum",
+                                     Lane::compute,
+                                     "slots of experts = mask^T tokens",
+                                     check_dispatch,
+                                     cost_einsum,
+                                     run_product<run_dispatch>};
+const OpInfo combine_einsum_info = {OpKind::combine_einsum,
+                                    "combine_einsum",
+                                    Lane::compute,
+                                    "tokens = mask times slots of experts",
+                                    check_combine,
+                                    cost_einsum,
+                                    run_product<run_combine>};
+const OpInfo mask_gradient_info = {OpKind::mask_gradient,
+                                   "mask_gradient",
+                                   Lane::compute,
+                                   "gradient of a mask: tokens by slots",
+                                   check_gradient,
+                                   cost_einsum,
+                                   run_product<run_gradient>};
 
 }  // namespace spillway

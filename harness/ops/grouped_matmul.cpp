@@ -16,17 +16,18 @@
 #include "harness/ops/floats.h"
 #include "harness/ops/matmul.h"
 #include "harness/ops/operands.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 namespace {
 
 // By the operand that is transposed, then by whether all groups are of one size.
 constexpr SignaturePattern none_transposed[] = {
-    "a[R,N]:x b[E,N,K]:x offsets[F]:i32 -> c[R,K]:float", "a[R,N]:x b[E,N,K]:x -> c[R,K]:float"};
-constexpr SignaturePattern a_transposed[] = {"a[R,N]:x b[R,K]:x offsets[F]:i32 -> c[E,N,K]:float",
-                                             "a[R,N]:x b[R,K]:x -> c[E,N,K]:float"};
-constexpr SignaturePattern b_transposed[] = {"a[R,K]:x b[E,N,K]:x offsets[F]:i32 -> c[R,N]:float",
-                                             "a[R,K]:x b[E,N,K]:x -> c[R,N]:float"};
+    "a[R,N]:q b[E,N,K]:q offsets[F]:i32 -> c[R,K]:float", "a[R,N]:q b[E,N,K]:q -> c[R,K]:float"};
+constexpr SignaturePattern a_transposed[] = {"a[R,N]:q b[R,K]:q offsets[F]:i32 -> c[E,N,K]:float",
+                                             "a[R,N]:q b[R,K]:q -> c[E,N,K]:float"};
+constexpr SignaturePattern b_transposed[] = {"a[R,K]:q b[E,N,K]:q offsets[F]:i32 -> c[R,N]:float",
+                                             "a[R,K]:q b[E,N,K]:q -> c[R,N]:float"};
 
 std::string check_grouped(const Program& program, const Op& op) {
   const Attributes& a = op.attributes;
@@ -41,7 +42,7 @@ std::string check_grouped(const Program& program, const Op& op) {
     return text("has ", s["R"], " rows, expected a multiple of the ", s["E"], " groups");
   if (!even && s["F"] != s["E"] + 1)
     return text("offsets has ", s["F"], " elements, expected groups + 1 = ", s["E"] + 1);
-  return require_distinct(op);
+  return check_operands(program, op);
 }
 
 // R, N, K and E of operands that passed the check.
@@ -222,12 +223,10 @@ void run_grouped(const OpCall& call, ThreadPool& pool) {
 
 }  // namespace
 
-const OpInfo grouped_matmul_info = {OpKind::grouped_matmul,
-                                    "grouped_matmul",
-                                    Lane::compute,
-                                    "rows of each group times a matrix of their own",
-                                    check_grouped,
-                                    cost_grouped,
-                                    run_grouped};
+const OpInfo grouped_matmul_info = {
+    OpKind::grouped_matmul,  "grouped_matmul",
+    Lane::compute,           "rows of each group times a matrix of their own",
+    check_grouped,           cost_grouped,
+    run_product<run_grouped>};
 
 }  // namespace spillway

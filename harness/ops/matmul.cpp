@@ -10,6 +10,7 @@
 #include "harness/ops/all.h"
 #include "harness/ops/floats.h"
 #include "harness/ops/operands.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 
@@ -134,11 +135,11 @@ Sizes sizes_of(const Shape& a, const Shape& b, const Attributes& attributes) {
 
 std::string check_matmul(const Program& program, const Op& op) {
   static constexpr SignaturePattern signatures[2][2] = {
-      {"a[M,K]:x b[K,N]:x -> c[M,N]:float", "a[M,K]:x b[N,K]:x -> c[M,N]:float"},
-      {"a[K,M]:x b[K,N]:x -> c[M,N]:float", "a[K,M]:x b[N,K]:x -> c[M,N]:float"}};
+      {"a[M,K]:q b[K,N]:q -> c[M,N]:float", "a[M,K]:q b[N,K]:q -> c[M,N]:float"},
+      {"a[K,M]:q b[K,N]:q -> c[M,N]:float", "a[K,M]:q b[N,K]:q -> c[M,N]:float"}};
   const Signature s =
       match(program, op, signatures[op.attributes.transpose_a][op.attributes.transpose_b]);
-  return s.error.empty() ? require_distinct(op) : s.error;
+  return s.error.empty() ? check_operands(program, op) : s.error;
 }
 
 OpCost cost_matmul(const Program& program, const Op& op) {
@@ -177,7 +178,7 @@ std::string matmul_path(Precision precision) {
 }
 
 const OpInfo matmul_info = {
-    OpKind::matmul, "matmul",    Lane::compute, "c = a b, either transposed",
-    check_matmul,   cost_matmul, run_matmul};
+    OpKind::matmul, "matmul",    Lane::compute,          "c = a b, either transposed",
+    check_matmul,   cost_matmul, run_product<run_matmul>};
 
 }  // namespace spillway

@@ -20,6 +20,11 @@ std::string text_of(const Shape& shape) {
   return out.str();
 }
 
+DType family_of(DType dtype) {
+  if (dtype == DType::e5m2) return DType::e4m3;
+  return dtype == DType::nvfp4_rows ? DType::nvfp4 : dtype;
+}
+
 // State of one match: what the letters have come to mean.
 struct Matcher {
   const Program& program;
@@ -37,15 +42,17 @@ struct Matcher {
   }
 
   void dtype(const OperandPattern& expected, const Tensor& tensor) {
-    const bool floating = tensor.dtype != DType::i32;
+    const bool narrow = is_narrow(tensor.dtype), floating = tensor.dtype != DType::i32 && !narrow;
     const std::string_view want = result.pattern.word(expected.dtype);
-    bool fits = want == "any" || (want == "float" && floating) || want == name_of(tensor.dtype);
+    bool fits = want == "any" || (want == "float" && floating) || (want == "narrow" && narrow) ||
+                want == name_of(tensor.dtype);
     const char* meant = "f32 or bf16";
     if (want.size() == 1) {
       std::optional<DType>& letter = letters.at(static_cast<size_t>(want.front() - 'a'));
-      if (floating && !letter) letter = tensor.dtype;
+      const bool allowed = floating || (narrow && want == "q");
+      if (allowed && !letter) letter = family_of(tensor.dtype);
       if (letter) meant = name_of(*letter);
-      fits = floating && letter == tensor.dtype;
+      fits = allowed && letter == family_of(tensor.dtype);
     }
     if (fits) return;
     fail(text(name_of_operand(expected), " (", tensor.name, ") is ", name_of(tensor.dtype),

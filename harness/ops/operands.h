@@ -24,8 +24,9 @@ int64_t bytes_of(const Program& program, const Operand& operand);
 //   "tokens[T]:i32 table[V,D]:x (more[V,D]:x) -> x[T,D]:x"
 // A dimension is a name (equal wherever it stands), `*` stands for any number of dimensions (all
 // `[*]` of one signature are equal), parentheses make trailing operands optional. A dtype is f32,
-// bf16, i32, `float` (f32 or bf16), `any`, or one letter: f32 or bf16, equal wherever that letter
-// stands.
+// bf16, i32, `float` (f32 or bf16), `narrow` (a quantised format), `any`, or one letter: f32 or
+// bf16, equal wherever that letter stands; q stands for operands of products, which may be narrow
+// too, then of one family (e4m3 with e5m2, nvfp4 with nvfp4_rows).
 struct Signature {
   std::string error;  // empty when the operands fit
   SignaturePattern pattern;

@@ -5,7 +5,7 @@ from common import sweep
 # the first of each sweep is the fitted row.
 LLAMA = {"no offload": (2669, 0.01), "QKV offload + LHS": (2746, 1), "QKV offload, LHS off": (2569, 1.5),
          "QKV offload + LHS + pipelined": (2718, 1)}
-DEEPSEEK = {"offload + LHS + pipelined": (908.2, 0.01), "remat, LHS off": (578.3, 5), "offload, LHS off": (541.6, 5)}
+DEEPSEEK = {"offload, LHS off": (541.6, 0.01), "offload + LHS + pipelined": (908.2, 5), "remat, LHS off": (578.3, 5)}
 PEAKS = {"offload, LHS off": 145.6, "offload + LHS + pipelined": 165.2}  # GiB
 PEAK_PERCENT, GROWTH_PERCENT = 5, 15
 OOM = "device, micro batch 8"

@@ -173,6 +173,7 @@ void compare(const Subject& subject, ChosenProducts* products, const OpCase& c, 
 // Why this device does not run a case; empty where it does.
 std::string refusal(const Subject& subject, const OpCase& c) {
   if (subject.kernels(c.kind) == nullptr) return "no CUDA kernel";
+  if (has_narrow(c)) return "no CUDA kernel for quantised operands";
   if (subject.kernels != cuda_kernel) return "";
   OneOp one = program_of(c);
   one.program.segments.push_back({"case", Pass::other, 1, -1, {one.op}});

@@ -27,7 +27,7 @@ std::vector<Values> outputs_of(const OpCase& c, const std::vector<Values>& input
   const auto bits = run_kernel(c, inputs, 2);
   std::vector<Values> outputs;
   for (size_t i = 0; i < bits.size(); ++i)
-    outputs.push_back(decode(bits[i], c.outputs[i].dtype));
+    outputs.push_back(decode(bits[i], c.outputs[i]));
   return outputs;
 }
 

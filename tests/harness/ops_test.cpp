@@ -27,8 +27,7 @@ TEST_P(Kernels, ComputeWhatTheyMean) {
   const auto want = reference(c, inputs);
   const auto bits = run_kernel(c, inputs, 2);
   for (size_t i = 0; i < want.size(); ++i) {
-    expect_close(decode(bits[i], c.outputs[i].dtype), want[i], c.outputs[i].dtype,
-                 text("output ", i));
+    expect_close(decode(bits[i], c.outputs[i]), want[i], c.outputs[i].dtype, text("output ", i));
   }
 }
 
@@ -48,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Table, Kernels, testing::ValuesIn(op_cases()),
 
 bool any_nan(const OpCase& c, const std::vector<std::vector<std::byte>>& bits) {
   for (size_t i = 0; i < bits.size(); ++i) {
-    for (const double x : decode(bits[i], c.outputs[i].dtype)) {
+    for (const double x : decode(bits[i], c.outputs[i])) {
       if (std::isnan(x)) return true;
     }
   }

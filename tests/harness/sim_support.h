@@ -88,10 +88,12 @@ class SimBody {
   int matmul(int64_t seconds) {
     return op(OpKind::matmul, {{1, 1}, {1, 250 * seconds}}, {1, 250 * seconds}, DType::bf16);
   }
-  // A square product of width n, inner size k, in FP8.
+  // A square product of width n, inner size k, in FP8, both operands quantised for it.
   int matmul_fp8(int64_t n, int64_t k) {
     const int made = op(OpKind::matmul, {{n, k}, {k, n}}, {n, n}, DType::bf16);
-    program_.segments[0].ops.back().attributes.precision = Precision::fp8;
+    Attributes& attributes = program_.segments[0].ops.back().attributes;
+    attributes.precision = Precision::fp8;
+    attributes.quantised_bytes = 2 * 2 * n * k;
     return made;
   }
   // Streams through memory: 12 bytes an element at 1200 bytes/s.

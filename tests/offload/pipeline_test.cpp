@@ -82,13 +82,15 @@ TEST(Pipeline, ACarryThatIsMovedLateNeedsOneSlotMore) {
 TEST(Pipeline, RotationCopiesReplaceRings) {
   const Program program = pipeline(with_policy(mlp_stack(4), "mlpwi_0=offload"),
                                    {.host_copies = true, .rotation_copies = true});
-  for (const char* name : {"gate", "gate.reload"}) {
+  for (const char* name : {"layers.forward.gate.carried", "gate.reload"}) {
     EXPECT_EQ(tensor_named(program, name).slices, 1) << name;
     EXPECT_EQ(tensor_named(program, name).extent, Extent::step) << name;
   }
+  EXPECT_EQ(tensor_named(program, "gate").extent, Extent::local);
   const std::vector<std::string> forward = op_names(segment_named(program, "layers.forward"));
   EXPECT_EQ(forward[0], "d2d.gate");
   EXPECT_EQ(forward[1], "d2h.gate");
+  EXPECT_EQ(forward.back(), "carry.gate");
   const std::vector<std::string> backward = op_names(segment_named(program, "layers.backward"));
   EXPECT_EQ(backward[backward.size() - 2], "h2d.gate");
   EXPECT_EQ(backward.back(), "d2d.gate");

@@ -1,17 +1,21 @@
 // Running one op's kernel on given values.
 #include "tests/support/op_case.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
 
 #include "harness/thread_pool.h"
+#include "tests/support/op_narrow.h"
 
 namespace spillway {
 namespace {
 
-std::vector<std::byte> encode(const Values& values, DType dtype) {
+std::vector<std::byte> encode(const Values& values, const Item& item) {
+  const DType dtype = item.dtype;
+  if (is_narrow(dtype)) return pack(values, item);
   std::vector<std::byte> bits(values.size() * static_cast<size_t>(bytes_of(dtype)));
   for (size_t i = 0; i < values.size(); ++i) {
     const auto single = static_cast<float>(values[i]);
@@ -31,10 +35,11 @@ struct Block {
   std::vector<std::byte> memory;
   std::byte* data;
 
+  // Quantised operands stay aligned.
   Block(const std::vector<std::byte>& bits, int64_t offset, DType dtype)
       : memory(bits.size() + 512) {
     const size_t misaligned = reinterpret_cast<uintptr_t>(memory.data()) % 64;
-    data = memory.data() + (64 - misaligned) + offset * bytes_of(dtype);
+    data = memory.data() + (64 - misaligned) + (is_narrow(dtype) ? 0 : offset * bytes_of(dtype));
     std::memcpy(data, bits.data(), bits.size());
   }
 };
@@ -59,6 +64,12 @@ OpCase op_case(std::string name, OpKind kind, std::vector<Item> inputs, std::vec
   c.outputs = std::move(outputs);
   c.in_place = std::move(in_place);
   return c;
+}
+
+bool has_narrow(const OpCase& c) {
+  const auto narrow = [](const Item& item) { return is_narrow(item.dtype); };
+  return std::any_of(c.inputs.begin(), c.inputs.end(), narrow) ||
+         std::any_of(c.outputs.begin(), c.outputs.end(), narrow);
 }
 
 OneOp program_of(const OpCase& c) {
@@ -91,6 +102,8 @@ std::vector<Values> random_inputs(const OpCase& c, uint64_t seed) {
   std::vector<Values> inputs;
   for (const Item& item : c.inputs) {
     Values& values = inputs.emplace_back(item.given);
+    if (is_narrow(item.dtype)) values = narrow_random(item, random);
+    if (is_narrow(item.dtype)) continue;
     for (int64_t i = 0; item.fill != Item::Fill::given && i < elements_of(item.shape); ++i) {
       const double x = item.fill == Item::Fill::token
                            ? static_cast<double>(random() % static_cast<uint64_t>(item.vocabulary))
@@ -115,12 +128,14 @@ std::vector<std::vector<std::byte>> run_by(const OpCase& c, const std::vector<Va
                                            const std::function<void(const OpCall&)>& run) {
   std::vector<Block> in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    in.emplace_back(encode(inputs[i], c.inputs[i].dtype), offset, c.inputs[i].dtype);
+    in.emplace_back(encode(inputs[i], c.inputs[i]), offset, c.inputs[i].dtype);
   }
   for (const Item& item : c.outputs) {
     const Values nan(static_cast<size_t>(elements_of(item.shape)),
                      std::numeric_limits<double>::quiet_NaN());
-    out.emplace_back(encode(nan, item.dtype), offset, item.dtype);
+    out.emplace_back(is_narrow(item.dtype) ? std::vector(narrow_bytes(item), std::byte{0xff})
+                                           : encode(nan, item),
+                     offset, item.dtype);
   }
   std::vector<Buffer> from, to;
   for (size_t i = 0; i < in.size(); ++i)
@@ -132,9 +147,12 @@ std::vector<std::vector<std::byte>> run_by(const OpCase& c, const std::vector<Va
   const OneOp one = program_of(c);
   run({&one.op, from, to, c.step});
   std::vector<std::vector<std::byte>> bits;
-  for (const Buffer& buffer : to) {
-    const auto* data = buffer.as<std::byte>();
-    bits.emplace_back(data, data + buffer.elements() * bytes_of(buffer.dtype));
+  for (size_t i = 0; i < to.size(); ++i) {
+    const auto* data = to[i].as<std::byte>();
+    const size_t bytes = is_narrow(to[i].dtype)
+                             ? narrow_bytes(c.outputs[i])
+                             : static_cast<size_t>(to[i].elements() * bytes_of(to[i].dtype));
+    bits.emplace_back(data, data + bytes);
   }
   return bits;
 }
@@ -143,6 +161,10 @@ std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vecto
                                                int threads, int64_t offset) {
   ThreadPool pool(threads);
   return run_by(c, inputs, offset, [&](const OpCall& call) { info(c.kind).run(call, pool); });
+}
+
+Values decode(const std::vector<std::byte>& bits, const Item& item) {
+  return is_narrow(item.dtype) ? unpack(bits, item) : decode(bits, item.dtype);
 }
 
 Values decode(const std::vector<std::byte>& bits, DType dtype) {

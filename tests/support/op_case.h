@@ -43,6 +43,8 @@ inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }  // 
 OpCase op_case(std::string name, OpKind kind, std::vector<Item> inputs, std::vector<Item> outputs,
                std::vector<Shared> in_place = {});
 
+bool has_narrow(const OpCase& c);  // quantised operands or results
+
 // The op of a case alone in a Program.
 struct OneOp {
   Program program;
@@ -61,7 +63,8 @@ std::vector<std::vector<std::byte>> run_kernel(const OpCase& c, const std::vecto
 std::vector<std::vector<std::byte>> run_by(const OpCase& c, const std::vector<Values>& inputs,
                                            int64_t offset,
                                            const std::function<void(const OpCall&)>& run);
-Values decode(const std::vector<std::byte>& bits, DType dtype);
+Values decode(const std::vector<std::byte>& bits, DType dtype);  // a plain one
+Values decode(const std::vector<std::byte>& bits, const Item& item);
 
 // The definition, in double precision (tests/support/op_reference.cpp).
 std::vector<Values> reference(const OpCase& c, const std::vector<Values>& inputs);

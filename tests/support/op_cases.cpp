@@ -40,6 +40,43 @@ void add_matmuls(std::vector<OpCase>& cases) {
   }
 }
 
+// Quantised operands of products: both orders of the FP8 formats, NVFP4 with blocks along what is
+// summed.
+void add_narrow(std::vector<OpCase>& cases) {
+  constexpr DType e4m3 = DType::e4m3, e5m2 = DType::e5m2;
+  for (const DType x : {f32, bf16})
+    for (const DType narrow : {e4m3, e5m2, DType::nvfp4, DType::nvfp4_rows})
+      for (const Shape& shape :
+           {Shape{40}, Shape{1, 1}, Shape{7, 33}, Shape{131, 80}, Shape{3, 20, 48}})
+        cases.push_back(op_case(called(OpKind::quantise, x, shape.size(), "d_", elements_of(shape),
+                                       "_", name_of(narrow)),
+                                OpKind::quantise, {{shape, x}}, {{shape, narrow}}));
+  struct Size {
+    int64_t m, n, k;
+  };
+  for (const Size s : {Size{1, 1, 1}, {37, 20, 64}, {131, 96, 83}})
+    for (const int transposes : {0, 1, 2, 3})
+      for (const auto& [left, right] :
+           {std::pair{e4m3, e4m3}, {e5m2, e4m3}, {DType::nvfp4, DType::nvfp4}}) {
+        Attributes a;
+        a.transpose_a = (transposes & 1) != 0;
+        a.transpose_b = (transposes & 2) != 0;
+        const bool blocks = left == DType::nvfp4;
+        const DType in_a = blocks && a.transpose_a ? DType::nvfp4_rows : left;
+        const DType in_b = blocks && !a.transpose_b ? DType::nvfp4_rows : right;
+        const Shape shape_a = a.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k};
+        const Shape shape_b = a.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n};
+        const DType out = s.m == 37 ? f32 : bf16;
+        cases.push_back({called(OpKind::matmul, out, s.m, "x", s.n, "x", s.k, "_", transposes, "_",
+                                name_of(left), "_", name_of(right)),
+                         OpKind::matmul,
+                         a,
+                         {{shape_a, in_a}, {shape_b, in_b}},
+                         {{{s.m, s.n}, out}},
+                         {}});
+      }
+}
+
 void add_attention(std::vector<OpCase>& cases) {
   struct Size {
     int64_t batch, seq, heads, kv_heads, head_dim;
@@ -196,6 +233,7 @@ void add_optimizers(std::vector<OpCase>& cases, DType state) {
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   add_matmuls(cases);
+  add_narrow(cases);
   add_attention(cases);
   for (const DType x : {f32, bf16}) {
     add_norms(cases, x);

@@ -286,6 +286,13 @@ void add_capacity(std::vector<OpCase>& cases, DType x) {
     put(cases, OpKind::dispatch_einsum, x, words, a, {mask, token}, {y});
     put(cases, OpKind::combine_einsum, x, words, a, {mask, y}, {token});
     put(cases, OpKind::mask_gradient, x, words, a, {token, y}, {mask});
+    const auto in = [](Item item, DType narrow) { return Item{item.shape, narrow}; };
+    put(cases, OpKind::dispatch_einsum, x, words + "_fp8", a,
+        {in(mask, DType::e4m3), in(token, DType::e5m2)}, {y});
+    put(cases, OpKind::combine_einsum, x, words + "_fp8", a,
+        {in(mask, DType::e4m3), in(y, DType::e4m3)}, {token});
+    put(cases, OpKind::mask_gradient, x, words + "_nvfp4", a,
+        {in(token, DType::nvfp4), in(y, DType::nvfp4)}, {mask});
   }
 }
 
@@ -293,8 +300,11 @@ void add_capacity(std::vector<OpCase>& cases, DType x) {
 
 void add_moe_cases(std::vector<OpCase>& cases) {
   add_routers(cases);
-  for (const auto& [in, out] :
-       {std::pair{fp32, fp32}, {bfloat, bfloat}, {bfloat, fp32}, {fp32, bfloat}}) {
+  for (const auto& [in, out] : {std::pair{fp32, fp32},
+                                {bfloat, bfloat},
+                                {bfloat, fp32},
+                                {fp32, bfloat},
+                                {DType::e4m3, bfloat}}) {
     add_grouped(cases, in, out);
     add_even_groups(cases, in, out);
   }

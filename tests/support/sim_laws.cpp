@@ -67,7 +67,7 @@ double unaccounted(const Trace& trace) {
   for (size_t lane = 0; lane < lane_count; ++lane) {
     std::vector<Span> spans;
     for (const Span& span : every_span(trace))
-      if (span.lane == static_cast<Lane>(lane)) spans.push_back(span);
+      if (span.lane == static_cast<Lane>(lane) && span.begin < span.end) spans.push_back(span);
     std::sort(spans.begin(), spans.end(),
               [](const Span& a, const Span& b) { return a.begin < b.begin; });
     double idle = 0, reached = 0;

@@ -335,7 +335,7 @@ TEST(ShippedSweeps, ThePublishedRowsOfDeepSeek) {
                                      "deepseek-v3/offload-lhs-pipelined", "deepseek-v3/device-mb2",
                                      "deepseek-v3/device-mb8"));
   ASSERT_TRUE(sweep.headers.front().calibration.has_value());
-  EXPECT_EQ(sweep.headers.front().calibration->on, "offload + LHS + pipelined");
+  EXPECT_EQ(sweep.headers.front().calibration->on, "offload, LHS off");
 }
 
 std::vector<std::string> executed_labels(const Sweep& sweep, const std::string& model) {
