@@ -35,6 +35,10 @@ void ChosenProducts::time(const DenseProduct& product, std::span<std::byte> work
   for (const Algorithm& algorithm : candidates)
     seconds(algorithm);  // loads its kernel
   const std::optional<Choice> choice = choose(candidates, seconds);
+  if (!choice && is_narrow(product.shape.a.dtype))
+    throw InputError(text("--matmul: ", library_.name(), " has no algorithm for the product ",
+                          key_of(product.shape), " on ", gpu_.device().name,
+                          "; expected plain, which computes with its values in bf16"));
   if (!choice) {
     without_.insert(product.shape);
     return;

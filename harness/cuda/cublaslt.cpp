@@ -8,7 +8,7 @@
 
 #include <cublasLt.h>
 
-#include "harness/cuda/check.h"
+#include "harness/cuda/ops/all.h"
 #include "harness/cuda/shared_library.h"
 #include "harness/error.h"
 
@@ -55,14 +55,37 @@ using LtDescriptor = LtObject<cublasLtMatmulDesc_t>;
 using LtLayout = LtObject<cublasLtMatrixLayout_t>;
 using LtPreference = LtObject<cublasLtMatmulPreference_t>;
 
-cudaDataType_t type_of(DType dtype) { return dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF; }
-
-// fp32 times fp32 gives fp32, bf16 times bf16 gives either.
-bool known_types(const ProductShape& shape) {
-  const auto is_float = [](DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; };
-  return is_float(shape.a.dtype) && shape.a.dtype == shape.b.dtype && is_float(shape.c.dtype) &&
-         (shape.a.dtype == DType::bf16 || shape.c.dtype == DType::f32);
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
+    case DType::nvfp4:
+      return CUDA_R_4F_E2M1;
+    default:
+      return CUDA_R_16BF;
+  }
 }
+
+// fp32 times fp32 gives fp32; bf16 times bf16, FP8 times FP8 (not both E5M2) and NVFP4 times NVFP4
+// give bf16 or fp32.
+bool known_types(const ProductShape& shape) {
+  const DType a = shape.a.dtype, b = shape.b.dtype, c = shape.c.dtype;
+  if (is_fp8(a)) return is_fp8(b) && (a == DType::e4m3 || b == DType::e4m3);
+  if (a == DType::f32) return b == a && c == a;
+  return (a == DType::bf16 || a == DType::nvfp4) && b == a;
+}
+bool has_block_scales(const ProductShape& shape) { return shape.a.dtype == DType::nvfp4; }
+
+// NVFP4's product is multiplied by what lies in device memory: a b's scales and, of what was there,
+// 0. At the beginning of the workspace.
+struct DeviceFactors {
+  float alpha, beta;
+};
+constexpr int64_t factor_bytes = 256;
 
 // A row-major matrix is a column-major one transposed, so c^T = b^T a^T is asked for: what cuBLASLt
 // calls A is our b, its B our a.
@@ -73,8 +96,11 @@ struct LtProduct {
 
 class CublasLt : public ProductLibrary {
  public:
-  explicit CublasLt(SharedLibrary library)
-      : library_(std::move(library)), calls_(library_), handle_(nullptr, calls_.cublasLtDestroy) {
+  CublasLt(SharedLibrary library, MultiplyScales multiply_scales)
+      : library_(std::move(library)),
+        calls_(library_),
+        handle_(nullptr, calls_.cublasLtDestroy),
+        multiply_scales_(multiply_scales) {
     cublasLtHandle_t handle = nullptr;
     calls_.check(calls_.cublasLtCreate(&handle), "cublasLtCreate", "opening cuBLASLt");
     handle_.reset(handle);
@@ -94,12 +120,22 @@ class CublasLt : public ProductLibrary {
  private:
   LtProduct& described(const ProductShape& shape);
   LtLayout layout_of(const ProductMatrix& matrix, int64_t rows, int64_t columns, int64_t batch);
+  template <class Value>
+  void set(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t which,
+           const Value& value) const {
+    const cublasStatus_t status =
+        calls_.cublasLtMatmulDescSetAttribute(descriptor, which, &value, sizeof value);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      calls_.check(status, "cublasLtMatmulDescSetAttribute",
+                   text("attribute ", static_cast<int>(which)));
+  }
   LtPreference preference(const ProductShape& shape, int64_t workspace_bytes);
   bool deterministic(const cublasLtMatmulAlgo_t& algorithm) const;
 
   SharedLibrary library_;
   LtCalls calls_;
   LtHandle handle_;
+  MultiplyScales multiply_scales_;
   std::map<ProductShape, LtProduct> described_;
 };
 
@@ -137,13 +173,16 @@ LtProduct& CublasLt::described(const ProductShape& shape) {
   calls_.check(calls_.cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "cublasLtMatmulDescCreate", key_of(shape));
   LtDescriptor descriptor(made, calls_.cublasLtMatmulDescDestroy);
-  const auto transpose = [&](cublasLtMatmulDescAttributes_t which, const ProductMatrix& matrix) {
-    const cublasOperation_t how = matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    calls_.check(calls_.cublasLtMatmulDescSetAttribute(made, which, &how, sizeof how),
-                 "cublasLtMatmulDescSetAttribute", key_of(shape));
+  const auto transpose = [](const ProductMatrix& matrix) {
+    return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   };
-  transpose(CUBLASLT_MATMUL_DESC_TRANSA, shape.b);
-  transpose(CUBLASLT_MATMUL_DESC_TRANSB, shape.a);
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, transpose(shape.b));
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, transpose(shape.a));
+  if (has_block_scales(shape)) {
+    set(made, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3);
+    set(made, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3);
+    set(made, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+  }
   const auto lies = [&](const ProductMatrix& matrix, int64_t rows, int64_t columns) {
     return matrix.transposed ? layout_of(matrix, columns, rows, shape.batch)
                              : layout_of(matrix, rows, columns, shape.batch);
@@ -184,11 +223,17 @@ bool CublasLt::deterministic(const cublasLtMatmulAlgo_t& algorithm) const {
                                              scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 }
 
+// Of the workspace, to the library.
+int64_t left_of(const ProductShape& shape, int64_t workspace_bytes) {
+  return has_block_scales(shape) ? std::max<int64_t>(0, workspace_bytes - factor_bytes)
+                                 : workspace_bytes;
+}
+
 std::vector<Algorithm> CublasLt::candidates(const ProductShape& shape, int64_t workspace_bytes) {
   constexpr int most = 8;
   if (!known_types(shape)) return {};
   const LtProduct& lt = described(shape);
-  const LtPreference wanted = preference(shape, workspace_bytes);
+  const LtPreference wanted = preference(shape, left_of(shape, workspace_bytes));
   std::array<cublasLtMatmulHeuristicResult_t, most> results{};
   int count = 0;
   const cublasStatus_t status = calls_.cublasLtMatmulAlgoGetHeuristic(
@@ -216,7 +261,7 @@ bool CublasLt::usable(const ProductShape& shape, const Algorithm& algorithm,
       handle_.get(), lt.descriptor.get(), lt.first.get(), lt.second.get(), lt.result.get(),
       lt.result.get(), &words, &result);
   return status == CUBLAS_STATUS_SUCCESS && deterministic(words) &&
-         result.workspaceSize <= static_cast<size_t>(workspace_bytes);
+         result.workspaceSize <= static_cast<size_t>(left_of(shape, workspace_bytes));
 }
 
 void CublasLt::run(const DenseProduct& product, const Algorithm& algorithm,
@@ -224,23 +269,40 @@ void CublasLt::run(const DenseProduct& product, const Algorithm& algorithm,
   const LtProduct& lt = described(product.shape);
   const cublasLtMatmulAlgo_t words = lt_algorithm(algorithm);
   const float one = 1, zero = 0;
-  const cublasStatus_t status = calls_.cublasLtMatmul(
-      handle_.get(), lt.descriptor.get(), &one, product.b, lt.first.get(), product.a,
-      lt.second.get(), &zero, product.c, lt.result.get(), product.c, lt.result.get(), &words,
-      workspace.data(), workspace.size(), stream);
+  const float *alpha = &one, *beta = &zero;
+  if (has_block_scales(product.shape)) {
+    auto* factors = reinterpret_cast<DeviceFactors*>(workspace.data());
+    multiply_scales_(product.a_scale, product.b_scale, &factors->alpha, &factors->beta, stream);
+    alpha = &factors->alpha;
+    beta = &factors->beta;
+    workspace = workspace.subspan(factor_bytes);
+    set(lt.descriptor.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b_blocks);
+    set(lt.descriptor.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a_blocks);
+  } else if (product.a_scale != nullptr) {
+    set(lt.descriptor.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b_scale);
+    set(lt.descriptor.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a_scale);
+  }
+  const cublasStatus_t status =
+      calls_.cublasLtMatmul(handle_.get(), lt.descriptor.get(), alpha, product.b, lt.first.get(),
+                            product.a, lt.second.get(), beta, product.c, lt.result.get(), product.c,
+                            lt.result.get(), &words, workspace.data(), workspace.size(), stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     calls_.check(status, "cublasLtMatmul", key_of(product.shape));
 }
 
 }  // namespace
 
-OpenedLibrary open_cublaslt(const std::string& name) {
+OpenedLibrary open_cublaslt(const std::string& name, MultiplyScales multiply) {
   try {
-    SharedLibrary library(name.empty() ? text("libcublasLt.so.", CUBLAS_VER_MAJOR) : name);
-    return {std::make_unique<CublasLt>(std::move(library)), ""};
+    SharedLibrary library(name);
+    return {std::make_unique<CublasLt>(std::move(library), multiply), ""};
   } catch (const RunError& error) {
     return {nullptr, error.what()};
   }
+}
+
+OpenedLibrary open_cublaslt() {
+  return open_cublaslt(text("libcublasLt.so.", CUBLAS_VER_MAJOR), multiply_scales);
 }
 
 }  // namespace spillway
@@ -249,7 +311,8 @@ OpenedLibrary open_cublaslt(const std::string& name) {
 
 namespace spillway {
 
-OpenedLibrary open_cublaslt(const std::string&) { return {nullptr, "this build has no cuBLASLt"}; }
+OpenedLibrary open_cublaslt(const std::string&, MultiplyScales) { return open_cublaslt(); }
+OpenedLibrary open_cublaslt() { return {nullptr, "this build has no cuBLASLt"}; }
 
 }  // namespace spillway
 

@@ -42,6 +42,7 @@ constexpr std::array all_kernels = {
     &router_backward_cuda,
     &capacity_mask_cuda,
     &capacity_mask_backward_cuda,
+    &quantise_cuda,
     &matmul_cuda,
     &grouped_matmul_cuda,
     &dispatch_einsum_cuda,

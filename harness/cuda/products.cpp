@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "harness/error.h"
+#include "harness/narrow.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 namespace {
@@ -47,14 +49,40 @@ ProductShape sizes(int64_t m, int64_t n, int64_t k, int64_t batch = 1) {
 
 using Visit = std::function<void(const DenseProduct&)>;
 
+// Both operands of a matmul, plain or narrow.
+struct MatmulOperand {
+  ProductMatrix matrix;
+  const std::byte* data = nullptr;
+  const float* scale = nullptr;
+  const std::byte* blocks = nullptr;
+};
+
+MatmulOperand matmul_operand(const Buffer& buffer, bool transposed) {
+  if (!is_narrow(buffer.dtype))
+    return {matrix_of(buffer, transposed, buffer.shape[1]), buffer.as<std::byte>(), nullptr,
+            nullptr};
+  const NarrowLayout layout = narrow_layout(buffer.dtype, buffer.shape);
+  const auto* scale = reinterpret_cast<const float*>(buffer.as<std::byte>() + layout.scale_at);
+  if (is_fp8(buffer.dtype))
+    return {{buffer.dtype, transposed, layout.pitch}, buffer.as<std::byte>(), scale, nullptr};
+  const bool turned = buffer.dtype == DType::nvfp4_rows;
+  return {{DType::nvfp4, transposed != turned, layout.pitch},
+          buffer.as<std::byte>(),
+          scale,
+          buffer.as<std::byte>() + layout.scales_at};
+}
+
 void visit_matmul(const OpCall& call, const Visit& visit) {
   const Attributes& how = call.op->attributes;
-  const Buffer &a = call.inputs[0], &b = call.inputs[1], &c = call.outputs[0];
-  ProductShape shape = sizes(c.shape[0], c.shape[1], how.transpose_a ? a.shape[0] : a.shape[1]);
-  shape.a = matrix_of(a, how.transpose_a, a.shape[1]);
-  shape.b = matrix_of(b, how.transpose_b, b.shape[1]);
+  const Buffer& c = call.outputs[0];
+  const Shape& of_a = call.inputs[0].shape;
+  const MatmulOperand a = matmul_operand(call.inputs[0], how.transpose_a),
+                      b = matmul_operand(call.inputs[1], how.transpose_b);
+  ProductShape shape = sizes(c.shape[0], c.shape[1], how.transpose_a ? of_a[0] : of_a[1]);
+  shape.a = a.matrix;
+  shape.b = b.matrix;
   shape.c = matrix_of(c, false, c.shape[1]);
-  visit({shape, bytes_at(a, 0), bytes_at(b, 0), out_at(c, 0)});
+  visit({shape, a.data, b.data, out_at(c, 0), a.scale, b.scale, a.blocks, b.blocks});
 }
 
 // Of one sequence: rows of tokens, and of y those of its slots, a block of `capacity` an expert.
@@ -127,6 +155,7 @@ std::string key_of(const ProductShape& shape) {
 }
 
 bool is_dense_product(const Op& op) {
+  if (runs_narrow(op)) return op.kind == OpKind::matmul;  // parts of a tensor cut its scale tiles
   if (op.kind == OpKind::combine_einsum) return op.attributes.batch == 1;
   return op.kind == OpKind::matmul || op.kind == OpKind::dispatch_einsum ||
          op.kind == OpKind::mask_gradient;

@@ -18,7 +18,8 @@ struct CUstream_st;
 
 namespace spillway {
 
-// Row-major. Element (r, c) of one of the batch is at r * stride + c, or c * stride + r where the
+// Row-major, as it lies: an operand of type nvfp4_rows is stored turned (narrow.h), so it is of type
+// nvfp4 here and the other way round. Element (r, c) of one of the batch is at r * stride + c, or c * stride + r where the
 // matrix stands transposed in memory; the next of the batch begins `step` elements later.
 struct ProductMatrix {
   DType dtype = DType::bf16;
@@ -45,9 +46,13 @@ struct DenseProduct {
   ProductShape shape;
   const std::byte *a = nullptr, *b = nullptr;
   std::byte* c = nullptr;
+  // Of narrow operands: scales of the tensors, which the product is multiplied by, and of blocks
+  // (null but for NVFP4), in device memory.
+  const float *a_scale = nullptr, *b_scale = nullptr;
+  const std::byte *a_blocks = nullptr, *b_blocks = nullptr;
 };
 
-// matmul is one product; dispatch_einsum and mask_gradient are one a sequence, batched over experts;
+// matmul is one product, of narrow operands too; of bf16 and fp32 alone dispatch_einsum and mask_gradient are one a sequence, batched over experts;
 // so is combine_einsum where there is one sequence (of several, an expert's rows lie apart).
 bool is_dense_product(const Op& op);
 // Of an op that is one: calls `visit` for each of its products, which may run at once.
@@ -83,7 +88,11 @@ struct OpenedLibrary {
   std::string why;                          // it is null
 };
 // Of this name; none: that of the toolkit this was built with.
-OpenedLibrary open_cublaslt(const std::string& name = "");
+// `multiply_scales` issues *product = *a * *b and *zero = 0, all in device memory.
+using MultiplyScales = void (*)(const float* a, const float* b, float* product, float* zero,
+                                CUstream_st* stream);
+OpenedLibrary open_cublaslt(const std::string& name, MultiplyScales multiply_scales);
+OpenedLibrary open_cublaslt();
 
 // Scratch memory of a product, the same for all: what NVIDIA's documentation recommends
 // (cublasSetWorkspace): 32 MiB from Hopper on, 4 MiB before.

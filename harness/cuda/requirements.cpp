@@ -6,6 +6,7 @@
 #include "harness/cuda/kernel.h"
 #include "harness/cuda/memory.h"
 #include "harness/error.h"
+#include "harness/ops/quantised.h"
 
 namespace spillway {
 namespace {
@@ -75,7 +76,9 @@ std::function<int64_t(const Program&, const Op&)> cuda_workspaces(CudaMemory& me
   const int64_t product = library ? product_workspace_bytes(memory.gpu().device().major) : 0;
   return [product](const Program& program, const Op& op) {
     const int64_t own = cuda_workspace_bytes(program, op);
-    return is_dense_product(op) ? std::max(own, product) : own;
+    if (product == 0 || !is_dense_product(op)) return own;
+    // What our kernels want to emulate a narrow product in is not planned beside a library.
+    return runs_narrow(op) ? product : std::max(own, product);
   };
 }
 

@@ -1,11 +1,22 @@
 // A cuBLASLt that multiplies on the CPU, at once, by the definition in cuBLAS's documentation:
 // column-major D = alpha op(A) op(B) + beta C. products_test.cpp opens it in place of the real one.
 // Compiled with cublasLt.h from the command line: CUDA's headers are named under harness/cuda/ alone.
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <vector>
 
 namespace {
+
+// By the definition of the OCP formats: sign, exponent, mantissa.
+float small(int code, int exponent_bits, int mantissa_bits, int bias) {
+  const int mantissa = code & ((1 << mantissa_bits) - 1),
+            exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1);
+  const float fraction = std::ldexp(static_cast<float>(mantissa), -mantissa_bits);
+  const float size =
+      exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  return (code >> (mantissa_bits + exponent_bits)) != 0 ? -size : size;
+}
 
 struct Attributes {
   std::map<int, std::vector<unsigned char>> set;
@@ -35,11 +46,23 @@ struct Layout : Attributes {
   }
   float load(const void* data, int64_t row, int64_t column, int64_t batch) const {
     const int64_t i = index(row, column, batch);
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    if (type == CUDA_R_8F_E4M3) return small(bytes[i], 4, 3, 7);
+    if (type == CUDA_R_8F_E5M2) return small(bytes[i], 5, 2, 15);
+    if (type == CUDA_R_4F_E2M1)
+      return small(i % 2 == 0 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4, 2, 1, 1);
     if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
     const unsigned bits = unsigned{static_cast<const unsigned short*>(data)[i]} << 16;
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
+  }
+  // The scale of the 16 values along rows that this one belongs to: tiles of 128 x 4 scales, of
+  // outer index o and inner i at (o % 32) * 16 + (o / 32) * 4 + i (cuBLAS, "1D block scaling").
+  float block_scale(const unsigned char* scales, int64_t along, int64_t outer) const {
+    const int64_t blocks = (rows + 15) / 16, tiles_along = (blocks + 3) / 4, i = along / 16;
+    const int64_t tile = outer / 128 * tiles_along + i / 4, o = outer % 128;
+    return small(scales[tile * 512 + o % 32 * 16 + o / 32 * 4 + i % 4], 4, 3, 7);
   }
   void store(void* data, int64_t row, int64_t column, int64_t batch, float value) const {
     const int64_t i = index(row, column, batch);
@@ -193,17 +216,34 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                     (turn_b ? second->rows : second->columns) == result->columns &&
                     (turn_b ? second->columns : second->rows) == sum_over;
   const float one = *static_cast<const float*>(alpha), none = *static_cast<const float*>(beta);
-  if (!fits || one != 1 || none != 0 || algorithm->data[2] > bytes)
+  using Bytes = const unsigned char*;
+  const auto* a_blocks = how->get<Bytes>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, nullptr);
+  const auto* b_blocks = how->get<Bytes>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, nullptr);
+  const bool blocks =
+      how->get(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F) ==
+      CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+  const bool device = how->get(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_HOST) ==
+                      CUBLASLT_POINTER_MODE_DEVICE;
+  const bool four_bits = first->type == CUDA_R_4F_E2M1;
+  if (!fits || none != 0 || algorithm->data[2] > bytes || blocks != four_bits ||
+      device != four_bits || (!device && one != 1) || (four_bits && (!turn_a || turn_b)))
     return CUBLAS_STATUS_INVALID_VALUE;
+  float tensor_scales = 1;
+  for (const Bytes scale : {a_blocks, b_blocks})
+    if (!blocks && scale != nullptr) tensor_scales *= *reinterpret_cast<const float*>(scale);
   const auto batch = result->get<int32_t>(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 1);
   for (int64_t s = 0; s < batch; ++s)
     for (int64_t i = 0; i < result->rows; ++i)
       for (int64_t j = 0; j < result->columns; ++j) {
         float sum = 0;
-        for (int64_t p = 0; p < sum_over; ++p)
-          sum += (turn_a ? first->load(a, p, i, s) : first->load(a, i, p, s)) *
-                 (turn_b ? second->load(b, j, p, s) : second->load(b, p, j, s));
-        result->store(d, i, j, s, sum);
+        for (int64_t p = 0; p < sum_over; ++p) {
+          float term = (turn_a ? first->load(a, p, i, s) : first->load(a, i, p, s)) *
+                       (turn_b ? second->load(b, j, p, s) : second->load(b, p, j, s));
+          if (blocks)
+            term *= first->block_scale(a_blocks, p, i) * second->block_scale(b_blocks, p, j);
+          sum += term;
+        }
+        result->store(d, i, j, s, sum * one * tensor_scales);
       }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -25,10 +25,15 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::vector<OpCase> product_cases() {
+// Cases say the precision of narrow operands by their types alone.
+bool is_narrow_case(const OpCase& c) { return !c.inputs.empty() && is_narrow(c.inputs[0].dtype); }
+
+std::vector<OpCase> product_cases(bool narrow) {
   std::vector<OpCase> cases = op_cases();
-  std::erase_if(
-      cases, [](const OpCase& c) { return !is_dense_product(program_of(c).op) || has_narrow(c); });
+  std::erase_if(cases, [&](const OpCase& c) {
+    return !is_dense_product(program_of(c).op) || is_narrow_case(c) != narrow ||
+           (narrow && c.kind != OpKind::matmul);
+  });
   return cases;
 }
 
@@ -39,14 +44,14 @@ void expect_meaning(const OpCase& c, const Run& run) {
   const auto want = reference(c, inputs);
   const auto bits = run_by(c, inputs, 0, [&](const OpCall& call) { for_each_product(call, run); });
   for (size_t i = 0; i < want.size(); ++i)
-    expect_close(decode(bits[i], c.outputs[i].dtype), want[i], c.outputs[i].dtype,
+    expect_close(decode(bits[i], c.outputs[i]), want[i], c.outputs[i].dtype,
                  text(c.name, " output ", i));
 }
 
 TEST(CudaProducts, MeanWhatTheirOpsMean) {
   FakeProducts library;
   std::set<OpKind> kinds;
-  for (const OpCase& c : product_cases()) {
+  for (const OpCase& c : product_cases(false)) {
     kinds.insert(c.kind);
     expect_meaning(c, [&](const DenseProduct& product) { library.run(product, {}, {}, nullptr); });
   }
@@ -54,7 +59,7 @@ TEST(CudaProducts, MeanWhatTheirOpsMean) {
 }
 
 TEST(CudaProducts, HaveAddressesAsAlignedAsTheyClaim) {
-  for (const OpCase& c : product_cases()) {
+  for (const OpCase& c : product_cases(false)) {
     const auto run = [&](const DenseProduct& product) {
       const auto begins = [&](const std::byte* data, const ProductMatrix& matrix) {
         EXPECT_GE(matrix.alignment, bytes_of(matrix.dtype));
@@ -210,9 +215,8 @@ TEST_F(ProductRuns, RefuseAnAlgorithmThatCannotRunHere) {
 TEST(CudaProducts, AskedForWithoutALibraryAreRefused) {
   CudaMemory memory(std::make_unique<FakeGpu>(any_haste), {nullptr, "no such file"});
   EXPECT_THROW(cuda_workspaces(memory, MatmulBy::cublaslt), InputError);
-  Op op;
-  op.kind = OpKind::matmul;
-  const Program program;
+  const auto [program, op] = program_of(op_case(
+      "m", OpKind::matmul, {{{8, 8}, DType::bf16}, {{8, 8}, DType::bf16}}, {{{8, 8}, DType::f32}}));
   CudaMemory with(std::make_unique<FakeGpu>(any_haste), {std::make_unique<FakeProducts>(), ""});
   EXPECT_EQ(cuda_workspaces(with, MatmulBy::cublaslt)(program, op), 33554432);
   EXPECT_EQ(cuda_workspaces(with, MatmulBy::plain)(program, op), 0);
@@ -222,7 +226,7 @@ TEST(CudaProducts, AskedForWithoutALibraryAreRefused) {
 // ---- cuBLASLt
 
 TEST(CublasLt, IsMissedWithAReasonWhereItCannotBeOpened) {
-  const OpenedLibrary opened = open_cublaslt("libnot-there.so");
+  const OpenedLibrary opened = open_cublaslt("libnot-there.so", nullptr);
   EXPECT_EQ(opened.library, nullptr);
   EXPECT_THAT(opened.why, Not(IsEmpty()));
   if (cuda_state().problem.empty()) return;
@@ -231,31 +235,43 @@ TEST(CublasLt, IsMissedWithAReasonWhereItCannotBeOpened) {
 
 #ifdef FAKE_CUBLASLT
 
-TEST(CublasLt, IsAskedForWhatTheOpsMean) {
-  const OpenedLibrary opened = open_cublaslt(FAKE_CUBLASLT);
+void multiply_on_host(const float* a, const float* b, float* product, float* zero, CUstream_st*) {
+  *product = *a * *b;
+  *zero = 0;
+}
+
+class CublasLtMeaning : public testing::TestWithParam<bool> {};
+
+TEST_P(CublasLtMeaning, IsThatOfTheOp) {
+  const bool narrow = GetParam();
+  const OpenedLibrary opened = open_cublaslt(FAKE_CUBLASLT, multiply_on_host);
   ASSERT_NE(opened.library, nullptr) << opened.why;
   ProductLibrary& library = *opened.library;
   EXPECT_EQ(library.name(), "cuBLASLt 13.2.3");
-  std::vector<std::byte> workspace(64);
+  constexpr int64_t bytes = 512;
+  std::vector<std::byte> workspace(bytes);
   int64_t ran = 0;
-  for (const OpCase& c : product_cases()) {
+  for (const OpCase& c : product_cases(narrow)) {
     if (c.inputs[0].dtype == DType::f32 && c.outputs[0].dtype == DType::bf16) continue;
     expect_meaning(c, [&](const DenseProduct& product) {
-      const auto candidates = library.candidates(product.shape, 64);
+      const auto candidates = library.candidates(product.shape, bytes);
       ASSERT_EQ(candidates.size(), 2u) << "one adds up in the output, one cannot run";
       for (const Algorithm& algorithm : candidates) {
-        EXPECT_TRUE(library.usable(product.shape, algorithm, 64));
+        EXPECT_TRUE(library.usable(product.shape, algorithm, bytes));
         library.run(product, algorithm, workspace, nullptr);
       }
-      EXPECT_FALSE(library.usable(product.shape, candidates[0], 63)) << "it wants 64 bytes";
+      EXPECT_FALSE(library.usable(product.shape, candidates[0], bytes - 1)) << "it wants all";
       ++ran;
     });
   }
   EXPECT_GT(ran, 20);
 }
 
+INSTANTIATE_TEST_SUITE_P(All, CublasLtMeaning, testing::Values(false, true),
+                         [](const auto& test) { return test.param ? "narrow" : "plain"; });
+
 TEST(CublasLt, ComputesNoProductOfFloatsRoundedToBf16) {
-  const OpenedLibrary opened = open_cublaslt(FAKE_CUBLASLT);
+  const OpenedLibrary opened = open_cublaslt(FAKE_CUBLASLT, multiply_on_host);
   ASSERT_NE(opened.library, nullptr) << opened.why;
   ProductShape shape;
   shape.m = shape.n = shape.k = 16;

@@ -12,10 +12,12 @@
 #include "harness/cuda/ops/combine.cuh"
 #include "harness/cuda/ops/cross_entropy.cuh"
 #include "harness/cuda/ops/embed.cuh"
+#include "harness/cuda/ops/emulated.cuh"
 #include "harness/cuda/ops/grouped_matmul.cuh"
 #include "harness/cuda/ops/matmul.cuh"
 #include "harness/cuda/ops/mla_key_value.cuh"
 #include "harness/cuda/ops/permute.cuh"
+#include "harness/cuda/ops/quantise.cuh"
 #include "harness/cuda/ops/rms_norm.cuh"
 #include "harness/cuda/ops/rope.cuh"
 #include "harness/cuda/ops/router.cuh"
@@ -80,20 +82,21 @@ constexpr HostKernel kernels[] = {
     host_kernel<CapacityMaskKernel>(),
     host_kernel<ColumnsKernel>(),
     host_kernel<CombineBackwardKernel>(),
-    host_kernel<CombineEinsumKernel>(),
+    host_kernel<EmulatedProduct<CombineEinsumKernel>>(),
     host_kernel<CombineKernel>(),
     host_kernel<ConcatColumnsKernel>(),
     host_kernel<CrossEntropyKernel>(),
-    host_kernel<DispatchEinsumKernel>(),
+    host_kernel<EmulatedProduct<DispatchEinsumKernel>>(),
     host_kernel<EmbedBackwardKernel>(),
     host_kernel<EmbedKernel>(),
-    host_kernel<GroupedMatmulKernel>(),
-    host_kernel<MaskGradientKernel>(),
-    host_kernel<MatmulKernel>(),
+    host_kernel<EmulatedProduct<GroupedMatmulKernel>>(),
+    host_kernel<EmulatedProduct<MaskGradientKernel>>(),
+    host_kernel<EmulatedProduct<MatmulKernel>>(),
     host_kernel<MlaKeyValueBackwardKernel>(),
     host_kernel<MlaKeyValueKernel>(),
     host_kernel<PermuteBackwardKernel>(),
     host_kernel<PermuteKernel>(),
+    host_kernel<QuantiseKernel>(),
     host_kernel<RmsNormBackwardKernel>(),
     host_kernel<RmsNormKernel>(),
     host_kernel<RopeBackwardKernel>(),

@@ -21,10 +21,14 @@ extern const CudaKernel route_sort_cuda, permute_cuda, permute_backward_cuda;  /
 extern const CudaKernel combine_cuda, combine_backward_cuda;                   // combine.cu
 extern const CudaKernel router_cuda, router_backward_cuda;                     // router.cu
 extern const CudaKernel capacity_mask_cuda, capacity_mask_backward_cuda;       // capacity_mask.cu
+extern const CudaKernel quantise_cuda;                                         // quantise.cu
 extern const CudaKernel matmul_cuda;                                           // matmul.cu
 extern const CudaKernel grouped_matmul_cuda;                                   // grouped_matmul.cu
 // capacity_einsum.cu
 extern const CudaKernel dispatch_einsum_cuda, combine_einsum_cuda, mask_gradient_cuda;
+// *product = *a * *b, *zero = 0, in device memory; multiply_scales.cu
+void multiply_scales(const float* a, const float* b, float* product, float* zero,
+                     cudaStream_t stream);
 extern const CudaKernel attention_cuda;           // attention.cu
 extern const CudaKernel attention_backward_cuda;  // attention_backward.cu
 
