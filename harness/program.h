@@ -225,7 +225,8 @@ struct Attributes {
   double scale = 0;                               // attention: 0 for 1 / sqrt(head_dim)
   bool transpose_a = false, transpose_b = false;  // matmul: a is [k, m], b is [n, k]
   Precision precision = Precision::bf16;          // matmul, grouped_matmul, attention
-  double epsilon = 0;                             // rms_norm
+  bool plain = false;  // attention on a GPU: a kernel of ours, even where a library has one
+  double epsilon = 0;  // rms_norm
   Rope rope;
   int64_t rope_dim = 0;      // rope: the last columns of each head that turn; 0 for all
   bool interleaved = false;  // rope: pairs (2i, 2i + 1) come in, the two halves go out

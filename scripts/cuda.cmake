@@ -75,6 +75,21 @@ if(look_for_cuda AND CMAKE_CUDA_COMPILER)
   endforeach()
 endif()
 
+# cuDNN's headers (with the toolkit or in a package) and those of its front end (PyPI: nvidia-cudnn-frontend, which
+# scripts/setup.sh --cudnn unpacks below build/deps). The library itself is opened at run time.
+set(SPILLWAY_HAVE_CUDNN 0)
+set(SPILLWAY_CUDNN AUTO CACHE STRING "Attention by cuDNN: AUTO (when its headers are found) or OFF")
+if(SPILLWAY_HAVE_CUDA AND NOT SPILLWAY_CUDNN STREQUAL "OFF")
+  file(GLOB python_packages /usr/lib/python3*/*-packages /usr/local/lib/python3*/*-packages)
+  find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} PATHS ${python_packages}
+            PATH_SUFFIXES include nvidia/cudnn/include)
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS "${PROJECT_SOURCE_DIR}/build/deps/cudnn-frontend"
+            PATHS ${python_packages} PATH_SUFFIXES include)
+  if(CUDNN_INCLUDE_DIR AND CUDNN_FRONTEND_INCLUDE_DIR)
+    set(SPILLWAY_HAVE_CUDNN 1)
+  endif()
+endif()
+
 # Of harness/cuda/ the kernels (ops/) exist only with a toolkit; the rest is in every build, calls of the CUDA runtime
 # behind `#if SPILLWAY_HAVE_CUDA`.
 function(add_cuda_sources target)
@@ -91,6 +106,12 @@ function(add_cuda_sources target)
   list(JOIN CMAKE_CUDA_ARCHITECTURES " " built_for)
   set_source_files_properties(harness/cuda/built_for.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
                               COMPILE_DEFINITIONS "SPILLWAY_CUDA_TARGETS=\"${built_for}\"")
+  if(SPILLWAY_HAVE_CUDNN)
+    set_source_files_properties(harness/cuda/cudnn.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+      SKIP_UNITY_BUILD_INCLUSION ON  # a large header with macros
+      COMPILE_DEFINITIONS "SPILLWAY_HAVE_CUDNN=1;NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
+      COMPILE_OPTIONS "-isystem;${CUDNN_FRONTEND_INCLUDE_DIR};-isystem;${CUDNN_INCLUDE_DIR};-isystem;${CUDAToolkit_INCLUDE_DIRS};-O1")
+  endif()
   # No -Wpedantic and no warning about casts: what nvcc hands to the host compiler has both.
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Xcompiler=-Wall,-Wextra>")
 endfunction()

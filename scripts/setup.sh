@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of scripts/packages.txt that are missing. Says nothing when all are there.
-#   scripts/setup.sh [--aarch64] [--report] [--tidy]
+#   scripts/setup.sh [--aarch64] [--cudnn] [--report] [--tidy]
+# --cudnn: also the headers of cuDNN's front end, from PyPI into build/deps; without a network it says so and goes on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 groups=" build "
 for option in "$@"; do
   case "$option" in
-    --aarch64 | --report | --tidy) groups+="${option#--} " ;;
-    *) echo "setup.sh: unknown option '$option' (known: --aarch64 --report --tidy)" >&2; exit 2 ;;
+    --aarch64 | --cudnn | --report | --tidy) groups+="${option#--} " ;;
+    *) echo "setup.sh: unknown option '$option' (known: --aarch64 --cudnn --report --tidy)" >&2; exit 2 ;;
   esac
 done
 
@@ -26,11 +27,33 @@ if ! command -v apt-get >/dev/null; then
   exit 0
 fi
 
+frontend=nvidia-cudnn-frontend==1.32.0
+get_cudnn_frontend() {
+  local to=build/deps/cudnn-frontend wheel
+  [[ ! -e $to/include/cudnn_frontend.h ]] || return 0
+  mkdir -p "$to"
+  if ! python3 -m pip download --quiet --no-deps --dest "$to" "$frontend" >&2; then
+    echo "setup.sh: no $frontend from PyPI: attention by cuDNN is not built" >&2
+    return 0
+  fi
+  wheel=$(ls "$to"/*.whl)
+  python3 - "$wheel" "$to" <<'PYTHON'
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if name.startswith("include/")])
+PYTHON
+  rm "$wheel"
+}
+finish() {
+  [[ "$groups" != *" cudnn "* ]] || get_cudnn_frontend
+  exit 0
+}
+
 missing=()
 for name in "${wanted[@]}"; do
   is_installed "$name" || missing+=("$name")
 done
-[[ ${#missing[@]} -gt 0 ]] || exit 0
+[[ ${#missing[@]} -gt 0 ]] || finish
 
 as_root=()
 if [[ $EUID -ne 0 ]]; then
@@ -44,3 +67,4 @@ echo "setup.sh: installing ${missing[*]}" >&2
 "${as_root[@]}" apt-get -qq update
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+finish

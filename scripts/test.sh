@@ -17,6 +17,7 @@ for option in "$@"; do
   esac
 done
 
+! command -v nvcc > /dev/null || setup+=(--cudnn)
 scripts/setup.sh "${setup[@]}"
 for preset in "${presets[@]}"; do
   echo "== $preset"

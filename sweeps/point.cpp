@@ -55,6 +55,12 @@ ExecutorKind parse_executor(const std::string& text) {
   bad_value("--executor", text, "cpu, sim or cuda");
 }
 
+bool parse_plain_attention(const std::string& text) {
+  if (text == "plain") return true;
+  if (text == "cudnn") return false;
+  bad_value("--attention", text, "cudnn or plain");
+}
+
 Precision parse_precision(const std::string& option, const std::string& text) {
   for (const Precision precision :
        {Precision::fp32, Precision::bf16, Precision::fp8, Precision::nvfp4})
@@ -299,6 +305,10 @@ const std::vector<Field>& fields() {
       {"cuda-graph", "on|off", "one CUDA graph a segment, of all its iterations [off]",
        [](const P& p) { return std::string(p.cuda_graph ? "on" : ""); },
        [](P& p, S s) { p.cuda_graph = parse_on_off("--cuda-graph", s); }},
+      {"attention", "cudnn|plain",
+       "kernels of attention: cuDNN's where they can be, or ours [cudnn]",
+       [](const P& p) { return std::string(p.plain_attention ? "plain" : ""); },
+       [](P& p, S s) { p.plain_attention = parse_plain_attention(s); }},
       {"timestamps", "on|off", "time every op on the GPU, not whole steps alone [on]",
        [](const P& p) { return std::string(p.timestamps ? "" : "off"); },
        [](P& p, S s) { p.timestamps = parse_on_off("--timestamps", s); }},

@@ -55,6 +55,7 @@ struct Point {
   bool cuda_graph = false, l2_flush = false, timestamps = true;  // of GPU runs
   MatmulBy matmul = MatmulBy::automatic;
   std::string algorithms;  // a file; empty: the user's cache
+  bool plain_attention = false;
   uint64_t seed = 0;
   bool every_iteration = false;  // simulated one by one
   SimRanks ranks;                // of a simulation; their seed is `seed`

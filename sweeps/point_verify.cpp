@@ -27,6 +27,7 @@ void refuse_but_on_a_gpu(const Point& point) {
         text(option, ": only a GPU has it; expected ", expected, ", or --executor cuda"));
   };
   if (point.cuda_graph) refuse("--cuda-graph", "off");
+  if (point.plain_attention) refuse("--attention", "cudnn");
   if (!point.timestamps) refuse("--timestamps", "on");
   if (point.l2_flush) refuse("--l2-flush", "off");
   if (point.matmul != MatmulBy::automatic) refuse("--matmul", "none");

@@ -258,6 +258,7 @@ Prepared plan_point(const Point& point, const Settings& settings) {
   result.schedule =
       clock.lap(At::lay_out, lay_out(std::move(ordered.program), ordered.orders, point.streams));
   if (point.executor == ExecutorKind::cuda) {
+    if (point.plain_attention) choose_plain_attention(result.schedule.program);
     refuse_for_cuda(result.schedule.program, device_of(*settings.cuda));
     result.schedule =
         with_workspaces(std::move(result.schedule), cuda_workspaces(*settings.cuda, point.matmul));

@@ -52,6 +52,7 @@ nlohmann::json gpu_json(const GpuRun& gpu) {
           {"memory_bytes", gpu.device.memory_bytes},
           {"cuda_driver", version_text(gpu.driver_version)},
           {"cuda_runtime", version_text(gpu.runtime_version)},
+          {"attention", gpu.attention.empty() ? nlohmann::json() : nlohmann::json(gpu.attention)},
           {"arena_bytes", gpu.use.arena},
           {"workspace_bytes", gpu.workspace_bytes},
           {"l2_flush_bytes", gpu.use.l2_flush},
@@ -84,7 +85,8 @@ Outcome run_cuda(const Prepared& prepared, std::shared_ptr<CudaMemory> memory, S
       .matmuls = executor->matmuls(),
       .workspace_bytes = prepared.plan.peak_by_role[static_cast<size_t>(Role::workspace)],
       .runtime_version = state.runtime_version,
-      .driver_version = state.driver_version};
+      .driver_version = state.driver_version,
+      .attention = attention_kernels(prepared.schedule.program)};
   return outcome;
 }
 

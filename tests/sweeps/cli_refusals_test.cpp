@@ -31,6 +31,7 @@ TEST(CliRefusals, ASimulationTakesNothingFromThisCpu) {
 TEST(CliRefusals, WhatOnlyAGpuHas) {
   for (const Words& run : {tiny_run, tiny_sim}) {
     expect_refused(with(run, {"--cuda-graph", "on"}), {"--cuda-graph", "--executor cuda"});
+    expect_refused(with(run, {"--attention", "plain"}), {"--attention", "--executor cuda"});
     expect_refused(with(run, {"--l2-flush", "on"}), {"--l2-flush", "--executor cuda"});
     expect_refused(with(run, {"--timestamps", "off"}), {"--timestamps", "--executor cuda"});
     expect_refused(with(run, {"--matmul", "plain"}), {"--matmul", "--executor cuda"});

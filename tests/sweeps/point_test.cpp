@@ -60,6 +60,7 @@ const std::map<std::string, json>& not_defaults() {
       {"slow_copy", 2.5},
       {"poison", true},
       {"cuda_graph", "on"},
+      {"attention", "plain"},
       {"timestamps", "off"},
       {"l2_flush", true},
       {"matmul", "plain"},
