@@ -24,7 +24,7 @@ struct GpuRun {
   CudaMatmuls matmuls = {};
   int64_t workspace_bytes = 0;  // of the arena, at the peak
   int runtime_version = 0, driver_version = 0;
-  std::string attention;  // by whose kernels; empty: the program has none
+  std::string attention = {};  // by whose kernels; empty: the program has none
 };
 nlohmann::json gpu_json(const GpuRun& gpu);
 

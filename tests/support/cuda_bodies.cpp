@@ -43,7 +43,7 @@ class HostLaunch {
   void operator()(const Body& body, int64_t tiles) const {
     static_assert(std::is_trivially_copyable_v<Body> && sizeof(Body) <= 4096);
     const int64_t scratch = body.scratch_bytes();
-    check(scratch <= 48 << 10, "a group needs ", scratch, " bytes of shared memory");
+    check(scratch <= most_scratch, "a group needs ", scratch, " bytes of shared memory");
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t tile = order_ == ThreadOrder::rising ? i : tiles - 1 - i;
       fibres_.run(Body::threads, scratch, order_,

@@ -8,7 +8,8 @@
 // [0, tiles), in any order and at once; phases follow one another. A body is a plain struct passed
 // by value, with
 //   static constexpr int threads;     of a group: 32 (a warp) or a multiple of it (a block)
-//   int64_t scratch_bytes() const;    memory shared by a group, uninitialised, at most 48 KiB
+//   static constexpr int blocks_at_once;  (where it matters) of them on one processor
+//   int64_t scratch_bytes() const;    memory shared by a group, uninitialised, at most most_scratch
 //   template <class Group> SPILLWAY_DEVICE void operator()(const Group&, int64_t tile) const;
 // Every thread of a group calls it. A Group has
 //   rank(), size()    the thread, and how many there are
@@ -26,6 +27,9 @@
 #include "harness/cuda/ops/values.cuh"
 
 namespace spillway {
+
+// The least that a block may have on any GPU from 8.0 on is 99 KiB, on 12.0; some is the launch's own.
+inline constexpr int64_t most_scratch = 96 << 10;
 
 struct KernelCall {
   const OpCall& op;      // buffers at device addresses; its `step` is not used

@@ -2,30 +2,35 @@
 // sequence b is row (e * batch + b) * C + c of y: blocks of C rows that lie batch * C apart.
 #pragma once
 
-#include "harness/cuda/ops/product_tile.cuh"
+#include "harness/cuda/ops/tensor_product.cuh"
 
 namespace spillway {
 
 // The same product for every sequence; in memory the operands of the next one begin `*_apart`
 // elements later.
 struct SequenceProducts {
-  static constexpr int threads = tile_threads;
   TileProduct product;
   int64_t a_apart, b_apart, c_apart;
+};
 
-  static int64_t scratch_bytes() { return tile_scratch * 4; }
-  int64_t tiles() const { return parts_of(product.m, tile_size) * parts_of(product.n, tile_size); }
+template <class Product>
+struct SequenceTile {
+  static constexpr int threads = Product::threads, blocks_at_once = Product::blocks_at_once;
+  Product product;
+  TileGrid grid;
+  int64_t a_apart, b_apart, c_apart;
+
+  static int64_t scratch_bytes() { return Product::scratch_bytes(); }
 
   template <class Group>
   SPILLWAY_DEVICE void operator()(const Group& group, int64_t tile) const {
-    const int64_t columns = product.column_tiles(),
-                  tiles_of_one = columns * ((product.m + tile_size - 1) / tile_size),
-                  sequence = tile / tiles_of_one, own = tile - sequence * tiles_of_one;
-    TileProduct one = product;
+    const int64_t tiles = grid.rows * grid.columns, sequence = tile / tiles;
+    Product one = product;
     one.a.first += sequence * a_apart;
     one.b.first += sequence * b_apart;
     one.c.first += sequence * c_apart;
-    one.tile(group, own / columns * tile_size, own % columns * tile_size);
+    const TileGrid::Place place = grid.place(tile - sequence * tiles);
+    one.tile(group, place.row * Product::side, place.column * Product::side);
   }
 };
 
@@ -33,7 +38,7 @@ template <OpKind op>
 struct CapacityEinsumKernel {
   static constexpr OpKind kind = op;
 
-  static SequenceProducts body_of(const KernelCall& call) {
+  static SequenceProducts products_of(const KernelCall& call) {
     const Attributes& how = call.attributes();
     const Buffer& y = op == OpKind::dispatch_einsum ? call.output(0) : call.input(1);
     const int64_t slots = y.shape[0] / how.batch, width = y.shape[1], mask_apart = how.seq * slots,
@@ -63,8 +68,13 @@ struct CapacityEinsumKernel {
 
   template <class Launch>
   static void run(const KernelCall& call, const Launch& launch) {
-    const SequenceProducts body = body_of(call);
-    launch(body, call.attributes().batch * body.tiles());
+    const SequenceProducts all = products_of(call);
+    with_product(call.input(0), call.input(1), all.product, [&](const auto& product) {
+      const TileGrid grid = grid_of(product);
+      launch(SequenceTile<std::decay_t<decltype(product)>>{product, grid, all.a_apart, all.b_apart,
+                                                           all.c_apart},
+             call.attributes().batch * grid.tiles());
+    });
   }
 };
 using DispatchEinsumKernel = CapacityEinsumKernel<OpKind::dispatch_einsum>;

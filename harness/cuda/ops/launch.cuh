@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include "harness/cuda/check.h"
 #include "harness/cuda/kernel.h"
 #include "harness/cuda/ops/call.cuh"
 #include "harness/error.h"
@@ -82,8 +83,15 @@ struct BlockGroup {
 template <class Body>
 constexpr int most_groups = Body::threads == warp_threads ? 8 : 1;
 
+// Blocks that registers must leave room for on one processor.
 template <class Body>
-__global__ void __launch_bounds__(Body::threads* most_groups<Body>)
+constexpr int least_blocks() {
+  if constexpr (requires { Body::blocks_at_once; }) return Body::blocks_at_once;
+  return 1;
+}
+
+template <class Body>
+__global__ void __launch_bounds__(Body::threads* most_groups<Body>, least_blocks<Body>())
     run_tiles(const Body body, int64_t tiles, int scratch_bytes) {
   extern __shared__ uint4 shared[];
   std::byte* const memory = reinterpret_cast<std::byte*>(shared);
@@ -106,6 +114,9 @@ __global__ void __launch_bounds__(Body::threads* most_groups<Body>)
   }
 }
 
+// What every device gives without being asked: 48 KiB, of which BlockGroup's own memory is a part.
+inline constexpr int64_t unasked_scratch = (48 << 10) - warp_threads * 4;
+
 // Puts phases on a stream; the caller asks for the error of launches. `name` is the op's, for
 // messages.
 class Launch {
@@ -114,12 +125,16 @@ class Launch {
 
   template <class Body>
   void operator()(const Body& body, int64_t tiles) const {
-    constexpr int64_t most_scratch = 48 << 10;  // what every device gives without being asked
     const int64_t scratch = parts_of(body.scratch_bytes(), 16) * 16;
     check(scratch <= most_scratch, name_, " needs ", scratch, " bytes of shared memory");
     if (tiles == 0) return;
-    const int64_t fitting = scratch == 0 ? most_groups<Body> : most_scratch / scratch;
-    const int64_t groups = std::min<int64_t>(most_groups<Body>, fitting);
+    const int64_t groups = std::min<int64_t>(
+        most_groups<Body>,
+        scratch == 0 ? most_groups<Body> : std::max<int64_t>(1, unasked_scratch / scratch));
+    if (groups * scratch > unasked_scratch)
+      cuda_check(cudaFuncSetAttribute(run_tiles<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(groups * scratch)),
+                 "cudaFuncSetAttribute", text(groups * scratch, " bytes of shared memory"), name_);
     const auto blocks = static_cast<unsigned>(std::min<int64_t>(parts_of(tiles, groups), INT_MAX));
     run_tiles<<<blocks, static_cast<unsigned>(groups * Body::threads),
                 static_cast<size_t>(groups * scratch), stream_>>>(body, tiles,

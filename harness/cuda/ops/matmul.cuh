@@ -1,21 +1,22 @@
-// matmul by our own tiles: the fallback and the reference beside cuBLASLt.
+// matmul by our own tiles: the fallback beside cuBLASLt, on tensor cores where operands are bf16.
 #pragma once
 
-#include "harness/cuda/ops/product_tile.cuh"
+#include "harness/cuda/ops/tensor_product.cuh"
 
 namespace spillway {
 
+template <class Product>
 struct MatmulTile {
-  static constexpr int threads = tile_threads;
-  TileProduct product;
+  static constexpr int threads = Product::threads, blocks_at_once = Product::blocks_at_once;
+  Product product;
+  TileGrid grid;
 
-  static int64_t scratch_bytes() { return tile_scratch * 4; }
-  int64_t tiles() const { return parts_of(product.m, tile_size) * parts_of(product.n, tile_size); }
+  static int64_t scratch_bytes() { return Product::scratch_bytes(); }
 
   template <class Group>
   SPILLWAY_DEVICE void operator()(const Group& group, int64_t tile) const {
-    const int64_t columns = product.column_tiles();
-    product.tile(group, tile / columns * tile_size, tile % columns * tile_size);
+    const TileGrid::Place place = grid.place(tile);
+    product.tile(group, place.row * Product::side, place.column * Product::side);
   }
 };
 
@@ -25,10 +26,16 @@ struct MatmulKernel {
   static void run(const KernelCall& call, const Launch& launch) {
     const Attributes& how = call.attributes();
     const Buffer &a = call.input(0), &b = call.input(1), &c = call.output(0);
-    const MatmulTile body{{matrix_of(a, a.shape[1], how.transpose_a),
-                           matrix_of(b, b.shape[1], how.transpose_b), matrix_of(c, c.shape[1]),
-                           c.shape[0], c.shape[1], how.transpose_a ? a.shape[0] : a.shape[1]}};
-    launch(body, body.tiles());
+    const TileProduct whole{matrix_of(a, a.shape[1], how.transpose_a),
+                            matrix_of(b, b.shape[1], how.transpose_b),
+                            matrix_of(c, c.shape[1]),
+                            c.shape[0],
+                            c.shape[1],
+                            how.transpose_a ? a.shape[0] : a.shape[1]};
+    with_product(a, b, whole, [&](const auto& product) {
+      const TileGrid grid = grid_of(product);
+      launch(MatmulTile<std::decay_t<decltype(product)>>{product, grid}, grid.tiles());
+    });
   }
 };
 

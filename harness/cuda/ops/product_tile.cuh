@@ -1,5 +1,5 @@
-// Products of matrices by tiles of 64 x 64 in fp32: what our plain matmuls and attention are made
-// of. They are the fallback and the reference beside the libraries, not meant to be as fast.
+// Products of matrices by tiles of 64 x 64 in fp32: what our plain attention and our products of fp32
+// operands are made of. They are the fallback and the reference, not meant to be as fast.
 #pragma once
 
 #include "harness/cuda/ops/call.cuh"
@@ -94,10 +94,11 @@ struct Matrix {
 
 // c[m, n] = a[m, k] b[k, n], one tile.
 struct TileProduct {
+  static constexpr int threads = tile_threads, side = tile_size, blocks_at_once = 1;
   Matrix a, b, c;
   int64_t m, n, k;
 
-  SPILLWAY_DEVICE int64_t column_tiles() const { return (n + tile_size - 1) / tile_size; }
+  static int64_t scratch_bytes() { return tile_scratch * 4; }
 
   template <class Group>
   SPILLWAY_DEVICE void tile(const Group& group, int64_t row, int64_t column) const {
@@ -123,6 +124,27 @@ struct TileProduct {
 inline Matrix matrix_of(const Buffer& buffer, int64_t stride, bool transposed = false,
                         int64_t first = 0, RowBlocks rows = {}) {
   return {view_of(buffer), first, stride, transposed, rows};
+}
+
+// Tiles of a matrix in an order in which those that run at once share rows and columns: bands of 16
+// rows of tiles, column after column.
+struct TileGrid {
+  static constexpr int64_t band = 16;
+  int64_t rows, columns;
+
+  int64_t tiles() const { return rows * columns; }
+  struct Place {
+    int64_t row, column;
+  };
+  SPILLWAY_DEVICE Place place(int64_t tile) const {
+    const int64_t first = tile / (band * columns) * band, own = tile - first * columns,
+                  here = rows - first < band ? rows - first : band;
+    return {first + own % here, own / here};
+  }
+};
+template <class Product>
+TileGrid grid_of(const Product& product) {
+  return {parts_of(product.m, Product::side), parts_of(product.n, Product::side)};
 }
 
 }  // namespace spillway

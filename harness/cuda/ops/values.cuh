@@ -103,6 +103,15 @@ SPILLWAY_DEVICE inline void store_words(void* to, const Words& words) {
 #endif
 }
 
+// One 4-byte access.
+SPILLWAY_DEVICE inline void store_word(void* to, uint32_t word) {
+#ifdef __CUDA_ARCH__
+  *static_cast<uint32_t*>(to) = word;
+#else
+  std::memcpy(to, &word, sizeof word);
+#endif
+}
+
 SPILLWAY_DEVICE inline float load_one(const View& view, int64_t i) {
   if (view.dtype == DType::f32) return static_cast<const float*>(view.data)[i];
   return float_of_bits(static_cast<uint32_t>(static_cast<const uint16_t*>(view.data)[i]) << 16);
