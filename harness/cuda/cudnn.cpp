@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "harness/cuda/check.h"
 #include "harness/error.h"
 
 namespace cudnn_frontend {
@@ -40,7 +41,7 @@ enum Uid : int64_t {
 };
 
 CudnnState open_cudnn() {
-  fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_GLOBAL);
+  fe::cudnn_dlhandle = dlopen("libcudnn.so.9", RTLD_NOW);
   if (fe::cudnn_dlhandle == nullptr) return {"no cuDNN", 0};
   // Where several CUDA runtimes are installed: the one this program is linked with.
   setenv("CUDNN_FRONTEND_CUDART_LIB_NAME", text("libcudart.so.", CUDART_VERSION / 1000).c_str(), 0);
@@ -57,9 +58,9 @@ CudnnState open_cudnn() {
 // What the two directions share: tensors lie as activations do, rows of all heads.
 class GraphBuilder {
  public:
-  // capability: of the GPU (90: 9.0); 0 for the current device's.
-  explicit GraphBuilder(const AttentionShape4d& shape, int capability = 0) : s_(shape) {
-    if (capability != 0) graph_->set_sm_version(capability);
+  // capability: of the GPU (90: 9.0), which need not be here.
+  GraphBuilder(const AttentionShape4d& shape, int capability) : s_(shape) {
+    graph_->set_sm_version(capability);
     graph_->set_io_data_type(fe::DataType_t::BFLOAT16)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -134,6 +135,15 @@ class GraphBuilder {
   TensorPtr q_, k_, v_;
 };
 
+int capability_of(int device) {
+  int major = 0, minor = 0;
+  cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+             "cudaDeviceGetAttribute");
+  cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+             "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+
 struct HandleDeleter {
   void operator()(cudnnHandle_t handle) const { fe::detail::destroy_handle(handle); }
 };
@@ -206,6 +216,10 @@ class Plans {
     if (!cudnn_state().problem.empty()) return {nullptr, cudnn_state().problem};
     if (device == no_device) return {nullptr, "no CUDA device"};
     try {
+      // In a step it clears workspace by a CUDA runtime that it opens; better found missing now.
+      int found = no_device;
+      if (fe::detail::cuda_get_device(&found) != cudaSuccess || found != device)
+        return {nullptr, "cuDNN's front end does not find the device"};
       Handle& handle = handles_[device];
       if (!handle) {
         cudnnHandle_t made = nullptr;
@@ -214,7 +228,7 @@ class Plans {
           return {nullptr, text("cudnnCreate: ", fe::detail::get_error_string(status))};
         handle.reset(made);
       }
-      const auto graph = GraphBuilder(shape).graph();
+      const auto graph = GraphBuilder(shape, capability_of(device)).graph();
       fe::error_t error = graph->build(handle.get(), {fe::HeurMode_t::A});
       if (error.is_bad()) return {nullptr, text("cuDNN refuses: ", said(error))};
       kept_.push_back(std::make_unique<PlannedAttention>(graph, handle.get(), shape.backward));
