@@ -62,6 +62,10 @@ struct SensitivityCommand {
   std::string format = "md", out = "-";
 };
 
+struct DoctorCommand {
+  std::string json;  // "-" or nothing
+};
+
 // Each returns the exit code and throws as the parts it calls do.
 int execute(const ListCommand& command);
 int execute(const DescribeCommand& command);
@@ -73,6 +77,7 @@ int execute(const CalibrateCommand& command);
 int execute(const ValidateCommand& command);
 int execute(const ExplainCommand& command);
 int execute(const SensitivityCommand& command);
+int execute(const DoctorCommand& command);  // always 0
 
 // Writes to a file, or to stdout when `path` is "-". Throws InputError when the file can't be
 // written.

@@ -277,6 +277,13 @@ void add_sensitivity(CLI::App& app, Action& action) {
       ->capture_default_str();
 }
 
+void add_doctor(CLI::App& app, Action& action) {
+  const auto [added, command] = add_command<DoctorCommand>(
+      app, action, "doctor", "What this machine has, and what each executor still misses here",
+      "spillway doctor --json");
+  add_json_to_stdout(*added, command->json);
+}
+
 std::string names_of(const CLI::App& command) {
   std::string names;
   for (const CLI::App* subcommand : command.get_subcommands([](const CLI::App*) { return true; }))
@@ -333,6 +340,7 @@ int run(int argc, char** argv) {
   add_validate(app, action);
   add_explain(app, action);
   add_sensitivity(app, action);
+  add_doctor(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -342,7 +350,7 @@ int run(int argc, char** argv) {
   if (!action)
     throw InputError(
         "found no subcommand, expected list, describe, run, capacity, sweep, report, calibrate, "
-        "validate, explain or sensitivity");
+        "validate, explain, sensitivity or doctor");
   return action();
 }
 

@@ -26,8 +26,8 @@ void expect_run_refused(const Words& options, const Words& mentions) {
 }
 
 TEST(CliHelp, EverySubcommandHasAnExample) {
-  for (const char* command :
-       {"list", "describe", "run", "capacity", "sweep", "report", "explain", "sensitivity"}) {
+  for (const char* command : {"list", "describe", "run", "capacity", "sweep", "report", "explain",
+                              "sensitivity", "doctor"}) {
     SCOPED_TRACE(command);
     const Finished result = spillway_cli({command, "--help"});
     EXPECT_EQ(result.exit_code, 0);

@@ -8,6 +8,7 @@
 #include "harness/error.h"
 #include "sweeps/changed_machine.h"
 #include "sweeps/machines.h"
+#include "sweeps/run.h"
 #include "tests/sweeps/support_cli.h"
 
 namespace spillway {
