@@ -10,10 +10,13 @@
 
 namespace spillway {
 
+// Stays loaded until the process ends: CUDA's libraries leave memory and threads behind, which would
+// point into what is gone.
 class SharedLibrary {
  public:
   // Throws RunError with the loader's reason.
-  explicit SharedLibrary(const std::string& name) : handle_(dlopen(name.c_str(), RTLD_NOW)) {
+  explicit SharedLibrary(const std::string& name)
+      : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_NODELETE)) {
     if (handle_ == nullptr) throw RunError(dlerror());
   }
   ~SharedLibrary() {
