@@ -6,6 +6,7 @@
 
 #include "sweeps/run.h"
 #include "tests/gpu/part.h"
+#include "tests/support/wait_places.h"
 
 namespace spillway {
 
@@ -29,12 +30,5 @@ Shown show(ValueExecutor& executor, int64_t steps);
 // `schedule` is the point's, or one with a wait less.
 Shown show(const Subject& subject, const SubjectPoint& point, const Schedule& schedule,
            CudaOptions options, int64_t steps);
-
-// Where waits[wait] of lanes[lane][step] of a segment stands.
-struct WaitPlace {
-  size_t segment = 0, lane = 0, step = 0, wait = 0;
-};
-std::vector<WaitPlace> places_of_waits(const Schedule& schedule);
-Schedule without(Schedule schedule, const WaitPlace& place);
 
 }  // namespace spillway

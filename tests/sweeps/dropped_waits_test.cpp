@@ -10,6 +10,7 @@
 
 #include "harness/error.h"
 #include "harness/race.h"
+#include "tests/support/wait_places.h"
 #include "tests/sweeps/support_runs.h"
 
 namespace spillway {
@@ -18,31 +19,6 @@ namespace {
 constexpr int64_t steps_run = 2;
 // Long copies show who relies on them too early, short ones who feeds them too late.
 constexpr double times_slower[] = {20, 1.01, 100};
-
-// Where a wait stands: lanes[lane][step].waits[wait] of a segment.
-struct Place {
-  size_t segment = 0, lane = 0, step = 0, wait = 0;
-};
-
-std::vector<Place> waits_of(const Schedule& schedule) {
-  std::vector<Place> places;
-  for (size_t s = 0; s < schedule.segments.size(); ++s) {
-    for (size_t lane = 0; lane < lane_count; ++lane) {
-      const std::vector<LaneStep>& steps = schedule.segments[s].lanes[lane];
-      for (size_t k = 0; k < steps.size(); ++k) {
-        for (size_t w = 0; w < steps[k].waits.size(); ++w)
-          places.push_back({s, lane, k, w});
-      }
-    }
-  }
-  return places;
-}
-
-Schedule without(Schedule schedule, const Place& place) {
-  auto& waits = schedule.segments[place.segment].lanes[place.lane][place.step].waits;
-  waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(place.wait));
-  return schedule;
-}
 
 // What a run shows to whoever compares it with another.
 struct Seen {
@@ -78,7 +54,8 @@ struct Bench {
 };
 
 // How often the wait at `place` held its lane up in the traces of a run.
-int64_t times_held(const std::vector<Trace>& traces, const Schedule& schedule, const Place& place) {
+int64_t times_held(const std::vector<Trace>& traces, const Schedule& schedule,
+                   const WaitPlace& place) {
   const SegmentSchedule& segment = schedule.segments[place.segment];
   const Wait& wait = segment.lanes[place.lane][place.step].waits[place.wait];
   const int op = segment.lanes[static_cast<size_t>(wait.on)][static_cast<size_t>(wait.step)].op;
@@ -93,7 +70,7 @@ int64_t times_held(const std::vector<Trace>& traces, const Schedule& schedule, c
   return count;
 }
 
-std::string describe(const Schedule& schedule, const Place& place) {
+std::string describe(const Schedule& schedule, const WaitPlace& place) {
   const SegmentSchedule& segment = schedule.segments[place.segment];
   const Segment& body = schedule.program.segments[place.segment];
   const LaneStep& step = segment.lanes[place.lane][place.step];
@@ -129,7 +106,7 @@ bool noticed(Bench& bench, const Schedule& damaged, const Seen& intact) {
 }
 
 // A wait nobody noticed, and why: what its lack left unordered kept its order by itself.
-void report_unnoticed(const Bench& bench, const std::vector<Trace>& intact, const Place& place,
+void report_unnoticed(const Bench& bench, const std::vector<Trace>& intact, const WaitPlace& place,
                       const Race& race) {
   const Schedule& schedule = bench.prepared.schedule;
   const int64_t held = times_held(intact, schedule, place);
@@ -148,7 +125,7 @@ Tally try_variant(const RunVariant& variant) {
   const Seen intact = intact_run(bench);
   const std::vector<Trace> intact_traces = bench.traces;
   Tally tally;
-  for (const Place& place : waits_of(prepared.schedule)) {
+  for (const WaitPlace& place : places_of_waits(prepared.schedule)) {
     const Schedule damaged = without(prepared.schedule, place);
     const std::optional<Race> race = find_race(damaged, prepared.plan);
     EXPECT_TRUE(race) << "superfluous: " << describe(prepared.schedule, place);
